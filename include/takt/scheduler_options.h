@@ -134,6 +134,9 @@ struct SchedulerOptions {
   // Minimum prompt tokens that a step computes if prompts need them, even if that breaks the pace. So prompts never
   // stop.
   Tokens least_prefill{64};
+  // kLedger: share of the KV cache that the running requests of a tenant may hold while a tenant that holds less waits.
+  // So no share keeps the engine idle. A block that requests share counts for each. 1: no limit.
+  double tenant_kv_share = 1;
 
   // InvalidArgument lists all invalid fields with their values, one per line.
   absl::Status Validate() const;
@@ -144,7 +147,7 @@ struct SchedulerOptions {
   static constexpr auto kMayChange = std::to_array<std::string_view>(
       {"max_waiting", "max_waiting_tokens", "tenant_max_waiting", "tenant_max_waiting_tokens", "class_limits",
        "max_resume_wait", "max_blocked", "max_paused", "kv_watermark", "reserve_output", "prefix_wait",
-       "preempt_margin", "token_pace", "least_prefill"});
+       "preempt_margin", "token_pace", "least_prefill", "tenant_kv_share"});
 
   // All fields, in the order of the log.
   template <class Self, class List>
@@ -170,8 +173,8 @@ struct SchedulerOptions {
         Option("max_resume_wait", self.max_resume_wait), Option("max_blocked", self.max_blocked),
         Option("max_paused", self.max_paused), Option("reserve_output", self.reserve_output, {.most = 1}),
         Option("victims", self.victims), Option("begun_first", self.begun_first),
-        Option("token_pace", self.token_pace, {.most = 1e6}),
-        Option("least_prefill", self.least_prefill, {.least = 1}));
+        Option("token_pace", self.token_pace, {.most = 1e6}), Option("least_prefill", self.least_prefill, {.least = 1}),
+        Option("tenant_kv_share", self.tenant_kv_share, {.most = 1}));
   }
 };
 

@@ -73,6 +73,7 @@ takt_scheduler_options Defaults<takt_scheduler_options>() {
   to.prefix_cpu_blocks = plain.prefix_cpu_blocks.value;
   to.prefix_wait = plain.prefix_wait;
   to.token_pace = plain.token_pace, to.least_prefill = plain.least_prefill.value;
+  to.tenant_kv_share = plain.tenant_kv_share;
   to.record_flush_bytes = RecorderOptions{}.flush_bytes;
   to.pin_share = plain.pin_share;
   return to;
@@ -108,6 +109,7 @@ SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
   to.reserve_output = from.reserve_output, to.victims = EnumOf<VictimChoice>(from.victims);
   to.begun_first = from.begun_first != 0;
   to.token_pace = from.token_pace, to.least_prefill = {from.least_prefill};
+  to.tenant_kv_share = from.tenant_kv_share;
   return to;
 }
 

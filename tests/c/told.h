@@ -73,6 +73,7 @@ inline takt_scheduler_options InC(const SchedulerOptions& o) {
   c.max_resume_wait = o.max_resume_wait, c.max_blocked = o.max_blocked, c.max_paused = o.max_paused;
   c.reserve_output = o.reserve_output, c.victims = static_cast<std::uint32_t>(o.victims), c.begun_first = o.begun_first;
   c.token_pace = o.token_pace, c.least_prefill = o.least_prefill.value;
+  c.tenant_kv_share = o.tenant_kv_share;
   return c;
 }
 

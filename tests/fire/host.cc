@@ -500,7 +500,7 @@ void World::Relocate(std::uint64_t bits) {
 }
 
 void World::Plan(const StepLimits& limits) {
-  lives_.Keep(setup_.options.class_limits, std::min(limits.max_seqs, setup_.options.max_running));
+  lives_.Keep(setup_.options, std::min(limits.max_seqs, setup_.options.max_running));
   ++tally_.plans;
   tally_.odd_limits += limits == setup_.limits ? 0u : 1u;
   const StepPlan* made = nullptr;

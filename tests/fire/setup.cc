@@ -313,6 +313,7 @@ void DrawBounds(Dice& bounds, Dice& ceilings, Setup& s) {
     if (ceilings.Chance(0.5)) c.ceiling = ceilings.Of({0.0, 0.2, 0.5, 0.8});
     if (ceilings.Chance(0.3)) c.soft = static_cast<double>(ceilings.Between(1, 30'000'000)) * 1e-9;
   }
+  if (ceilings.Chance(0.2)) o.tenant_kv_share = ceilings.Of({0.0, 0.2, 0.5, 0.9});
   o.max_resume_wait = limit(0.1), o.max_blocked = limit(0.15), o.max_paused = limit(0.15);
 }
 
@@ -326,7 +327,7 @@ SchedulerOptions Setup::ChangedOptions(std::uint64_t bits) const {
     const SchedulerOptions plain;
     o.max_waiting = dice.Chance(0.3) ? dice.Between(0, 12) : plain.max_waiting;
     o.max_waiting_tokens = plain.max_waiting_tokens, o.tenant_max_waiting = plain.tenant_max_waiting;
-    o.tenant_max_waiting_tokens = plain.tenant_max_waiting_tokens;
+    o.tenant_max_waiting_tokens = plain.tenant_max_waiting_tokens, o.tenant_kv_share = plain.tenant_kv_share;
     o.class_limits.clear();
     Dice ceilings(Mix64(bits));
     DrawBounds(dice, ceilings, changed);

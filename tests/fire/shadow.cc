@@ -810,18 +810,20 @@ void Shadow::Admitted(const Life& life) {
 }
 
 bool Shadow::HasCeilings() const {
-  return std::ranges::any_of(setup_.options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
+  return setup_.options.tenant_kv_share < 1 ||
+         std::ranges::any_of(setup_.options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
 }
 
 // Reads from the scheduler which waiting requests the policy or a ceiling keeps out. If requests ended in the middle of
-// the plan, others may have been kept out before.
+// the plan, others may have been kept out before. An admission may end the wait of a tenant that others waited for.
 void Shadow::ReadDeclined(const StepPlan& plan, const Scheduler& scheduler) {
   if (!policy_.hooks().declines && !HasCeilings()) return;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
     const WaitsFor reason = scheduler.Explain(id).waits_for;
-    life.declined = life.is == Is::kWaiting && (fails_ || finished_ || !plan.failed.empty() ||
-                                                reason == WaitsFor::kDeclined || reason == WaitsFor::kCeiling);
+    life.declined =
+        life.is == Is::kWaiting && (setup_.options.tenant_kv_share < 1 || fails_ || finished_ || !plan.failed.empty() ||
+                                    reason == WaitsFor::kDeclined || reason == WaitsFor::kCeiling);
   }
 }
 

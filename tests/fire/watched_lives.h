@@ -18,6 +18,7 @@
 #include "takt/metrics/request_metrics.h"
 #include "takt/model/class_limits.h"
 #include "takt/router/stats.h"
+#include "takt/scheduler_options.h"
 #include "takt/state/stats.h"
 #include "takt/state/transition.h"
 
@@ -35,8 +36,14 @@ class WatchedLives {
             this};
   }
 
-  // Checks from now on that admissions keep the ceilings of classes. `most`: maximum sequences of the present plan.
-  void Keep(const ClassLimitsList& classes, std::int32_t most) { classes_ = classes, most_ = most; }
+  // Checks from now on that admissions keep the ceilings of classes and the shares of tenants. `most`: maximum
+  // sequences of the present plan.
+  void Keep(const SchedulerOptions& o, std::int32_t most) {
+    classes_ = o.class_limits, most_ = most;
+    block_tokens_ = o.kv_block_tokens.value;
+    const bool shares = o.kv == KvMode::kLedger && o.tenant_kv_share < 1;
+    share_ = shares ? static_cast<std::int64_t>(o.tenant_kv_share * o.kv_blocks.value + 1e-6) : INT64_MAX;
+  }
 
   // Counts running requests by new classes, and by their present priorities.
   template <class PriorityOf>
@@ -108,7 +115,29 @@ class WatchedLives {
     RequestId id = {};
     RequestStatus status = RequestStatus::kUnknown;
     int ceiling_class = -1;  // of its row
+    TenantId tenant = {};
+    std::int64_t blocks = 0;  // blocks of its prompt, which its row has at least
   };
+
+  // An admission of a tenant that runs may exceed its share only if no tenant without a row waits.
+  void Shares(const Transition& t, Seen& life) {
+    life.tenant = t.about->tenant;
+    if (t.from == RequestStatus::kRunning || t.to != RequestStatus::kRunning) return;
+    life.blocks = (t.about->prompt_tokens.value + block_tokens_ - 1) / block_tokens_;
+    const auto held = [this](TenantId tenant) {
+      std::int64_t blocks = 0;
+      for (const Seen& s : lives_) blocks += s.status == RequestStatus::kRunning && s.tenant == tenant ? s.blocks : 0;
+      return blocks;
+    };
+    if (share_ == INT64_MAX) return;
+    const std::int64_t own = held(life.tenant);
+    if (own == 0 || own + life.blocks <= share_) return;
+    for (const Seen& other : lives_) {
+      if (other.status != RequestStatus::kWaiting || other.tenant == life.tenant || held(other.tenant) > 0) continue;
+      Say(fmt::format("request {} was admitted over the share of tenant {}, and tenant {} waits", t.request.value,
+                      life.tenant.value, other.tenant.value));
+    }
+  }
 
   // Counts rows by class. An admission must keep the ceilings that always hold, unless no row of the request's class or
   // of a later one runs. A row has at least one sequence: others may have ended.
@@ -152,6 +181,7 @@ class WatchedLives {
     if (t.about->id != t.request) Say("a transition is about another request");
     if (t.from == t.to && t.reason != TransitionReason::kFirstToken) Say("a transition without a change");
     Ceilings(t, life);
+    Shares(t, life);
     life.id = t.request, life.status = t.to == RequestStatus::kDead ? RequestStatus::kUnknown : t.to;
     if (t.from != RequestStatus::kUnknown) --now_[static_cast<std::size_t>(t.from)];
     ++now_[static_cast<std::size_t>(t.to)];
@@ -190,6 +220,8 @@ class WatchedLives {
   std::array<std::int64_t, 6> now_ = {};  // by status; kDead: all that ended
   ClassLimitsList classes_ = {};
   std::int32_t most_ = 0;
+  std::int32_t block_tokens_ = 1;
+  std::int64_t share_ = INT64_MAX;  // blocks that a tenant may hold while others wait
   std::array<std::int32_t, kMostClasses> rows_ = {};  // rows by class
   std::string fault_;
 };

@@ -1,4 +1,4 @@
-// Ceilings of classes: room that stays free for more urgent classes.
+// Ceilings of classes: room that stays free for more urgent classes. Shares of tenants.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -34,8 +34,9 @@ struct Engine {
     return o;
   }
   std::uint64_t Arrive(std::int32_t priority, std::int32_t prompt = 16, std::int32_t output = 1000, double now = 0,
-                       std::int32_t sequences = 1) {
+                       std::int32_t sequences = 1, std::uint64_t tenant = 0) {
     Request r;
+    r.tenant = {tenant};
     r.id = {++next}, r.priority = priority, r.prompt_tokens = {prompt}, r.sequences = sequences;
     left[next] = output;
     scheduler.On(Arrived{r}, At(now));
@@ -56,6 +57,9 @@ struct Engine {
     scheduler.Commit({plan.id, rows}, At(now));
     CHECK(scheduler.Inconsistency() == nullptr);
     return ran;
+  }
+  std::uint64_t ArriveOf(std::uint64_t tenant, std::int32_t prompt = 160, std::int32_t output = 1000) {
+    return Arrive(0, prompt, output, 0, 1, tenant);
   }
   WaitsFor waits_for(std::uint64_t id) const { return scheduler.Explain({id}).waits_for; }
 };
@@ -278,6 +282,127 @@ TEST_CASE("a request that waits for sequences of a step does not hold the place 
     ran = std::ranges::find(now, large) != now.end();
   }
   CHECK(steps < 20);
+}
+
+TEST_CASE("a tenant exceeds its share only while no tenant that holds less waits") {
+  Engine engine({.max_running = 6, .kv_blocks = {100}, .tenant_kv_share = 0.5});
+  for (int i = 0; i < 8; ++i) engine.ArriveOf(1);
+  engine.ArriveOf(2), engine.ArriveOf(2);
+  CHECK(engine.Step() == Ids{1, 2, 3, 4, 5, 9});
+  CHECK(engine.waits_for(6) == WaitsFor::kCeiling);
+  CHECK(engine.waits_for(8) == WaitsFor::kCeiling);
+  CHECK(engine.waits_for(10) != WaitsFor::kCeiling);
+  engine.scheduler.On(Cancelled{{5}}, At(0));
+  CHECK(engine.Step() == Ids{1, 2, 3, 4, 9, 10});
+  engine.scheduler.On(Cancelled{{9}}, At(0));
+  engine.scheduler.On(Cancelled{{10}}, At(0));
+  CHECK(engine.Step() == Ids{1, 2, 3, 4, 6, 7});
+  CHECK(engine.scheduler.stats().preempted_recompute == 0);
+}
+
+TEST_CASE("shares keep no room idle while all tenants are above them") {
+  for (const double share : {0.0, 0.1}) {
+    CAPTURE(share);
+    Engine engine({.max_running = 100, .kv_blocks = {120}, .tenant_kv_share = share});
+    for (std::uint64_t tenant = 1; tenant <= 3; ++tenant) {
+      for (int i = 0; i < 8; ++i) engine.ArriveOf(tenant);
+    }
+    Ids ran;
+    for (int step = 0; step < 8; ++step) ran = engine.Step();
+    CHECK(ran.size() == 10);  // of 11 blocks each
+    for (const std::uint64_t first : {1u, 9u, 17u}) {
+      const auto rows = std::ranges::count_if(ran, [&](std::uint64_t id) { return id >= first && id < first + 8; });
+      CHECK(rows >= 2);
+    }
+  }
+}
+
+TEST_CASE("later requests of a tenant do not pass its first one that the share keeps out") {
+  Engine engine({.max_running = 100, .kv_blocks = {100}, .tenant_kv_share = 0.5});
+  engine.limits.max_seqs = 10;
+  engine.ArriveOf(1, 160, 6), engine.ArriveOf(1, 320, 6);
+  CHECK(engine.Step() == Ids{1, 2});
+  const std::uint64_t large = engine.ArriveOf(1, 400, 1);
+  engine.Arrive(0, 16, 1, 0, 12, 2);  // waits for a larger step
+  int steps = 0;
+  for (bool done = false; !done && steps < 40; ++steps) {
+    engine.ArriveOf(1, 16, 3);
+    const Ids ran = engine.Step();
+    done = std::ranges::find(ran, large) != ran.end();
+    if (!done) CHECK(ran == Ids{1, 2});
+  }
+  CHECK(steps < 10);
+}
+
+TEST_CASE("a share changes while requests run") {
+  Engine engine({.max_running = 100, .kv_blocks = {100}});
+  for (int i = 0; i < 6; ++i) engine.ArriveOf(1);
+  CHECK(engine.Step().size() == 6);
+  SchedulerOptions options = engine.scheduler.options();
+  options.tenant_kv_share = 0.2;
+  REQUIRE(engine.scheduler.SetOptions(options, At(0)).ok());
+  const std::uint64_t kept = engine.ArriveOf(1, 16);
+  engine.ArriveOf(2, 1520);  // waits for memory
+  CHECK(engine.Step().size() == 6);
+  CHECK(engine.waits_for(kept) == WaitsFor::kCeiling);
+  options.tenant_kv_share = 1;
+  REQUIRE(engine.scheduler.SetOptions(options, At(0)).ok());
+  CHECK(engine.waits_for(kept) != WaitsFor::kCeiling);
+  options.tenant_kv_share = 1.5;
+  CHECK(!engine.scheduler.SetOptions(options, At(0)).ok());
+}
+
+TEST_CASE("admissions keep the shares of tenants, by a recount") {
+  std::int64_t over = 0, kept = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const double share = 0.1 * static_cast<double>(random.Below(8));
+    const auto most = static_cast<std::int64_t>(share * 200 + 1e-6);
+    const bool plain = random.Chance(0.7);
+    Engine engine({.max_running = 30, .kv_blocks = {200}, .tenant_kv_share = share},
+                  plain ? AnyPolicy(Fcfs{}) : AnyPolicy(Priority{}));
+    struct Life {
+      std::uint64_t tenant = 0;
+      std::int64_t tokens = 0;
+      std::int64_t blocks() const { return (tokens + 15) / 16; }
+    };
+    std::map<std::uint64_t, Life> waiting, running;
+    for (int step = 0; step < 300; ++step) {
+      for (std::uint64_t n = random.Below(3); n > 0; --n) {
+        const std::uint64_t tenant = random.Chance(0.6) ? 1 : random.Below(4);
+        const auto prompt = static_cast<std::int32_t>(1 + random.Below(400));
+        const auto output = static_cast<std::int32_t>(1 + random.Below(20));
+        const auto priority = static_cast<std::int32_t>(random.Below(3));
+        waiting[engine.Arrive(priority, prompt, output, 0, 1, tenant)] = {tenant, prompt};
+      }
+      const Ids ran = engine.Step();
+      for (auto it = running.begin(); it != running.end();) {  // preempted for memory
+        const bool waits = std::ranges::find(ran, it->first) == ran.end();
+        if (waits) waiting[it->first] = it->second;
+        it = waits ? running.erase(it) : std::next(it);
+      }
+      for (const std::uint64_t id : ran) {
+        if (running.contains(id)) continue;
+        const Life life = waiting.at(id);
+        std::map<std::uint64_t, std::int64_t> held;
+        for (const auto& [other, of] : running) held[of.tenant] += of.blocks();
+        if (const std::int64_t own = held[life.tenant]; own > 0 && own + life.blocks() > most) {
+          ++over;
+          for (const auto& [other, of] : waiting) REQUIRE(held[of.tenant] >= own);
+        }
+        running[id] = life;
+        waiting.erase(id);
+      }
+      for (const auto& [id, life] : waiting) kept += engine.waits_for(id) == WaitsFor::kCeiling ? 1 : 0;
+      for (auto it = running.begin(); it != running.end();) {
+        it->second.tokens += 1;
+        it = engine.left[it->first] <= 0 ? running.erase(it) : std::next(it);
+      }
+    }
+  }
+  CHECK(over > 100);
+  CHECK(kept > 1'000);
 }
 
 // No request is passed so often that others wait for it.

@@ -1633,6 +1633,7 @@ class takt_scheduler_options(ctypes.Structure):
     token_pace: float
     least_prefill: int
     reserved_pace: int
+    tenant_kv_share: float
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("max_running", ctypes.c_int32),
@@ -1679,6 +1680,7 @@ class takt_scheduler_options(ctypes.Structure):
         ("token_pace", ctypes.c_double),
         ("least_prefill", ctypes.c_int32),
         ("reserved_pace", ctypes.c_uint32),
+        ("tenant_kv_share", ctypes.c_double),
     ]
 
 

@@ -394,6 +394,7 @@ typedef struct takt_scheduler_options {
   double token_pace;  // target time between two tokens of a running request [s]; 0: none
   int32_t least_prefill;  // minimum prompt tokens of a step, even if that breaks the pace
   uint32_t reserved_pace;
+  double tenant_kv_share;  // share of the KV cache that a tenant may hold while a tenant with less waits; 1: no limit
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
@@ -431,8 +432,8 @@ TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const 
 // Changes options while requests run. `changes`: "NAME=VALUE,...", for example "max_waiting=500,token_pace=0.05".
 // Options that may change: max_waiting, max_waiting_tokens, tenant_max_waiting, tenant_max_waiting_tokens,
 // class_limits, max_resume_wait, max_blocked, max_paused, kv_watermark, reserve_output, prefix_wait, preempt_margin,
-// token_pace, least_prefill. A number without limit is "forever". The next plan sheds what exceeds a smaller bound.
-// TAKT_E_INVALID: an unknown or invalid option, or one that cannot change; no effect. Allocates.
+// token_pace, least_prefill, tenant_kv_share. A number without limit is "forever". The next plan sheds what exceeds a
+// smaller bound. TAKT_E_INVALID: an unknown or invalid option, or one that cannot change; no effect. Allocates.
 TAKT_API takt_status takt_scheduler_set_options(takt_scheduler* scheduler, const char* changes, int64_t now,
                                                 takt_error* error) TAKT_NOEXCEPT;
 // Sets the policy that chooses which cached KV to evict after a turn (`retention`: "hold_value"; NULL: lru). Sets the

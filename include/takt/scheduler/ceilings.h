@@ -1,4 +1,5 @@
-// Ceilings of classes: the share of the engine that a class and all later classes may use together.
+// Ceilings: the share of the engine that a class and all later classes may use together, and the share of the KV cache
+// that a tenant may use while others wait.
 #ifndef TAKT_SCHEDULER_CEILINGS_H_
 #define TAKT_SCHEDULER_CEILINGS_H_
 
@@ -12,6 +13,7 @@
 
 #include "takt/base/age_list.h"
 #include "takt/base/rounded.h"
+#include "takt/base/slot_table.h"
 #include "takt/model/class_limits.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/state.h"
@@ -25,22 +27,33 @@ namespace takt::internal {
 // requests may pass the first request of a class that is kept out. After `admission_window` of these, requests of its
 // class and of later classes that come after it are kept out until it has room.
 //
-// Invariant: `running_` equals a recount of the rows. If `read_`, `blocks_` has the blocks of all rows as of the first
-// question of this plan, and of those admitted since. Each waiting request is in the line of its class, and needs at
-// least the line's `least` blocks.
+// With `tenant_kv_share`, a request is kept out if its tenant would hold more than that share, and a waiting tenant
+// holds less. So the waiting tenant that holds least is never kept out. After the first request of a tenant that is
+// kept out, later ones of the tenant are kept out too. A tenant without rows is never kept out.
+//
+// Invariant: each tenant with a row or a waiting request is in `tenants_`. `running_` equals a recount of the rows. If
+// `read_`, `blocks_` has the blocks of all rows as of the first question of this plan, and of those admitted since.
+// Each waiting request is in the line of its class, and needs at least the line's `least` blocks.
 class Ceilings {
  public:
   Ceilings(EngineState& s, const Kv& kv) : s_(s), kv_(kv) {
     if (Any(s.options)) s.ceilings = this;
   }
 
-  // The classes have changed. Soft ceilings of new classes hold from the next arrival on.
-  void OptionsChanged() {
+  void KeyHashes(std::uint64_t seed) { tenants_.KeyHashes(seed); }
+
+  // The classes or the share of tenants have changed from `before`. Soft ceilings of new classes hold from the next
+  // arrival on.
+  void OptionsChanged(const SchedulerOptions& before) {
+    if (before.class_limits == s_.options.class_limits && before.tenant_kv_share == s_.options.tenant_kv_share) return;
     s_.ceilings = Any(s_.options) ? this : nullptr;
     ++version_;
     held_ = 0, read_ = false;
     running_ = asked_ = {}, lines_ = {};
-    until_.fill(kUnset);
+    if (!(before.class_limits == s_.options.class_limits)) until_.fill(kUnset);
+    for (Slot t = 0; t < tenants_.slots(); ++t) {
+      if (Tenant& tenant = tenants_[t]; tenant.rows + tenant.waiting > 0) tenants_.Erase(t, tenant.id), tenant = {};
+    }
     for (const std::uint32_t lane : s_.running.order()) {
       const Row& row = s_.running.Stored(lane);
       if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
@@ -56,6 +69,7 @@ class Ceilings {
   // Reserves memory for these options.
   void Reserve(const SchedulerOptions& options, std::size_t slots) {
     if (Any(options)) places_.resize(std::max(slots, places_.size())), in_order_.reserve(slots);
+    if (OfTenants(options)) tenants_.Reserve(slots);
   }
 
   std::uint64_t version() const { return version_; }  // changes whenever more requests may be admitted than before
@@ -77,9 +91,11 @@ class Ceilings {
     line.waiting.Append(places_, slot);
     places_[slot].line = static_cast<std::int8_t>(of);
     places_[slot].passes = 0;
+    Count(record, 0, 1);
   }
   // `goes`: it gets a row. Call this before it leaves the queue.
   void Dequeued(Slot slot, bool goes) {
+    Count(s_.table[slot], 0, -1);
     Line& line = LineOf(slot);
     line.waiting.Remove(places_, slot);
     if (goes) VisitPassed(slot, [this](Line& passed) { ++places_[passed.first].passes; });
@@ -89,6 +105,7 @@ class Ceilings {
   }
   // A ceiling keeps out this waiting request, which was the next in order. It may be passed if a smaller one has room.
   void Keep(Slot slot) {
+    KeepForShare(slot);
     Line& line = LineOf(slot);
     const int its = places_[slot].line - 1;
     if (MayKeep(line, slot) && HasRoom(its, 1, 0) && !HasRoom(its, s_.table[slot])) line.first = slot, line.asked = 0;
@@ -107,6 +124,7 @@ class Ceilings {
 
   void BeginPlan() {
     read_ = false;
+    if (std::exchange(kept_for_share_, false)) ++version_;  // the rows of others grow without a visit
     std::uint32_t held = 0;
     for (std::size_t i = 0; i < s_.options.class_limits.size(); ++i) held |= Holds(i) ? std::uint32_t{1} << i : 0u;
     if ((held_ & ~held) != 0) ++version_;
@@ -126,25 +144,26 @@ class Ceilings {
   void Joined(Record& record, const Row& row) {
     record.ceiling_class = static_cast<std::int8_t>(ClassOf(record));
     Add(running_, record.ceiling_class, row.sequences);
-    if (read_ && record.ceiling_class >= 0) blocks_[Index(record)] += row.blocks;
+    Count(record, 1, 0);
+    if (read_) AddBlocks(record, row.blocks);
   }
   void Left(const Record& record, const Row& row) {
-    if (record.ceiling_class < 0) return;
-    --running_[Index(record)].rows, running_[Index(record)].seqs -= row.sequences;
-    read_ = false;
-    ++version_;
+    Count(record, -1, 0);
+    if (record.ceiling_class >= 0) --running_[Index(record)].rows;
+    Shrank(record, row.sequences);
   }
 
   // Sequences of a row have ended.
   void Shrank(const Record& record, std::int32_t ended) {
-    if (record.ceiling_class < 0) return;
-    running_[Index(record)].seqs -= ended;
+    if (record.ceiling_class >= 0) running_[Index(record)].seqs -= ended;
     read_ = false;
     ++version_;
   }
 
-  // Returns true if no ceiling keeps this waiting request out. O(classes), and once per plan O(rows).
+  // Returns true if no ceiling keeps this waiting request out. O(classes), and once per plan O(rows). With shares of
+  // tenants, also O(tenants) after each admission.
   bool Admits(const Record& record) {
+    if (OfTenants(s_.options) && !HasShare(record)) return false;
     const int its = ClassOf(record);
     if (its < 0) return true;
     if (!HasRoom(its, record)) return false;
@@ -180,6 +199,7 @@ class Ceilings {
       if ((open >> i & 1) == 0) return true;
       const Record& record = s_.table[slot];
       least[i] = std::min(least[i], kv_.BlocksFor(record));
+      KeepForShare(slot);
       --left;
       if (--unseen[i] == 0) lines_[i].least = least[i];
       if (!visit(slot)) return false;
@@ -226,14 +246,21 @@ class Ceilings {
     const auto i = static_cast<std::size_t>(places_[slot].line);
     return places_[slot].line == ClassOf(record) + 1 && lines_[i].least <= kv_.BlocksFor(record);
   }
+  // Returns true if the counts of tenants have these sums.
+  bool HasTenants(std::int64_t rows, std::int64_t waiting) const {
+    for (const Tenant& tenant : tenants_.records()) rows -= tenant.rows, waiting -= tenant.waiting;
+    return !OfTenants(s_.options) || (rows == 0 && waiting == 0);
+  }
   // Returns true if the counts of this class are these.
   bool Has(std::size_t i, std::int32_t rows, std::int32_t seqs) const {
     return running_[i].rows == rows && running_[i].seqs == seqs && asked_[i].rows == 0;
   }
 
  private:
+  static bool OfTenants(const SchedulerOptions& o) { return o.tenant_kv_share < 1 && o.kv == KvMode::kLedger; }
   static bool Any(const SchedulerOptions& options) {
-    return std::ranges::any_of(options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
+    return OfTenants(options) ||
+           std::ranges::any_of(options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
   }
   struct Use {
     std::int32_t rows = 0, seqs = 0;
@@ -244,6 +271,12 @@ class Ceilings {
     std::int32_t least = 0;  // minimum blocks of its requests, or less
     Slot first = kNoSlot;  // the first request that a ceiling kept out
     std::int32_t asked = 0;  // requests that pass it if the oracle grants them
+  };
+  struct Tenant {
+    TenantId id;
+    std::int32_t rows = 0, waiting = 0;
+    std::int64_t blocks = 0;  // blocks of its rows, if `read_`
+    Slot first = kNoSlot;  // the first waiting request that its share kept out
   };
   struct Place {
     AgeLink age;
@@ -259,13 +292,68 @@ class Ceilings {
     Use& use = uses[static_cast<std::size_t>(of)];
     ++use.rows, use.seqs += seqs;
   }
+
+  // Adds rows and waiting requests of the request's tenant.
+  void Count(const Record& record, std::int32_t rows, std::int32_t waiting) {
+    if (!OfTenants(s_.options)) return;
+    const TenantId id = record.state.request.tenant;
+    Slot t = tenants_.Find(id);
+    if (t == kNoSlot) t = tenants_.Insert(id, {id});
+    Tenant& tenant = tenants_[t];
+    tenant.rows += rows, tenant.waiting += waiting;
+    if (waiting < 0 && tenant.first == record.state.slot) tenant.first = kNoSlot;
+    least_waiting_ = kUnknown;
+    if (tenant.rows + tenant.waiting == 0) tenants_.Erase(t, id), tenant = {};
+  }
+  void AddBlocks(const Record& record, std::int64_t blocks) {
+    if (record.ceiling_class >= 0) blocks_[Index(record)] += blocks;
+    if (!OfTenants(s_.options)) return;
+    tenants_.Get(record.state.request.tenant)->blocks += blocks;
+    least_waiting_ = kUnknown;
+  }
+
+  // Returns false if the share of its tenant keeps this waiting request out.
+  bool HasShare(const Record& record) {
+    const Tenant* tenant = tenants_.Get(record.state.request.tenant);
+    if (tenant == nullptr || tenant->rows == 0) return true;
+    const Slot first = tenant->first, slot = record.state.slot;
+    if (first != kNoSlot && first != slot && IsAfter(slot, first) && IsOver(*tenant, s_.table[first])) return false;
+    return !Exceeds(*tenant, record);
+  }
+  // Returns true if the tenant would exceed its share by this request, and a waiting tenant holds less.
+  bool Exceeds(const Tenant& tenant, const Record& record) {
+    ReadBlocks();
+    const std::int64_t most = Share(s_.options.tenant_kv_share, kv_.ledger.total());
+    return tenant.blocks + BlocksOf(record) > most && LeastWaiting() < tenant.blocks;
+  }
+  bool IsOver(const Tenant& tenant, const Record& record) { return MayRun(record) && Exceeds(tenant, record); }
+  // Returns the fewest blocks of a tenant with a waiting request.
+  std::int64_t LeastWaiting() {
+    if (least_waiting_ != kUnknown) return least_waiting_;
+    least_waiting_ = std::numeric_limits<std::int64_t>::max();
+    for (const Tenant& tenant : tenants_.records()) {
+      if (tenant.waiting > 0) least_waiting_ = std::min(least_waiting_, tenant.blocks);
+    }
+    return least_waiting_;
+  }
+  // Keeps out later requests of the same tenant too, if the share keeps out this one.
+  void KeepForShare(Slot slot) {
+    if (!OfTenants(s_.options)) return;
+    Tenant* tenant = tenants_.Get(s_.table[slot].state.request.tenant);
+    if (tenant->rows == 0 || !IsOver(*tenant, s_.table[slot])) return;
+    kept_for_share_ = true;
+    const Slot first = tenant->first;
+    const bool none = first == kNoSlot || !IsOver(*tenant, s_.table[first]);
+    if (none || (!s_.queue.hooks().chooses && IsAfter(first, slot))) tenant->first = slot;
+  }
+
   bool Holds(std::size_t i) const {
     const ClassLimits& c = s_.options.class_limits[i];
     return c.ceiling < 1 && (!(c.soft > 0) || s_.now < until_[i]);
   }
-  std::int64_t Share(std::size_t i, std::int64_t of) const {
-    // 0.29 * 100 is slightly less than 29.
-    return static_cast<std::int64_t>(Rounded(s_.options.class_limits[i].ceiling * static_cast<double>(of)) + 1e-6);
+  std::int64_t Share(std::size_t i, std::int64_t of) const { return Share(s_.options.class_limits[i].ceiling, of); }
+  static std::int64_t Share(double share, std::int64_t of) {
+    return static_cast<std::int64_t>(Rounded(share * static_cast<double>(of)) + 1e-6);  // 0.29 * 100 is less than 29
   }
 
   bool IsAfter(Slot slot, Slot other) const { return s_.queue.hooks().chooses || s_.queue.IsBefore(other, slot); }
@@ -292,12 +380,16 @@ class Ceilings {
   }
   bool KeptOut(const Line& line) {
     const Record& record = s_.table[line.first];
+    return MayRun(record) && !HasRoom(places_[line.first].line - 1, record);
+  }
+  bool MayRun(const Record& record) const {
     const bool may_run = record.lane == kNoLane && record.transit == Transit::kNone && !s_.NeedsLargerStep(record);
-    return may_run && s_.queue.Admits(record.state, s_.now) && !HasRoom(places_[line.first].line - 1, record);
+    return may_run && s_.queue.Admits(record.state, s_.now);
   }
-  bool HasRoom(int its, const Record& record) {
-    return HasRoom(its, s_.Sequences(record), std::max({kv_.BlocksFor(record), record.blocks, record.cpu_blocks}));
+  std::int32_t BlocksOf(const Record& record) const {
+    return std::max({kv_.BlocksFor(record), record.blocks, record.cpu_blocks});
   }
+  bool HasRoom(int its, const Record& record) { return HasRoom(its, s_.Sequences(record), BlocksOf(record)); }
   // Returns true if a request of this class with these sequences and blocks keeps all ceilings. Sequences come first,
   // because the blocks may have to be read.
   bool HasRoom(int its, std::int64_t seqs, std::int64_t blocks) {
@@ -324,11 +416,11 @@ class Ceilings {
     if (read_) return;
     read_ = true;
     blocks_ = {};
+    for (Slot t = 0; t < tenants_.slots(); ++t) tenants_[t].blocks = 0;
     for (const std::uint32_t lane : s_.running.order()) {
       const Row row = s_.running.Look(lane);
       if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
-      const Record& record = s_.table[row.slot];
-      if (record.ceiling_class >= 0) blocks_[Index(record)] += row.blocks;
+      AddBlocks(s_.table[row.slot], row.blocks);
     }
   }
 
@@ -340,6 +432,10 @@ class Ceilings {
   std::vector<Place> places_;  // by slot
   std::vector<Slot> in_order_;  // scratch memory of VisitOpen
   std::array<TimePoint, kMostClasses> until_ = MakeUnset();  // ends of soft ceilings
+  static constexpr std::int64_t kUnknown = -1;
+  IdTable<TenantId, Tenant> tenants_;  // with tenant_kv_share
+  std::int64_t least_waiting_ = kUnknown;  // result of LeastWaiting
+  bool kept_for_share_ = false;  // a share kept a request out in this plan
   std::uint32_t held_ = 0;  // bit i: the ceiling of class i held in this plan
   bool read_ = false;
   std::uint64_t version_ = 0;

@@ -99,7 +99,7 @@ struct EngineState {
   std::vector<Slot> scratch;  // scratch memory of the current search
   Stats stats;
   Observer observer;
-  Ceilings* ceilings = nullptr;  // null: no class has a ceiling
+  Ceilings* ceilings = nullptr;  // null: neither a class nor a tenant has a ceiling
   TimePoint now = kUnset;
   bool draining = false;
   std::size_t slots_reserved = 0;

@@ -217,7 +217,7 @@ TAKT_INLINE absl::Status StepLoop::SetOptions(const SchedulerOptions& options, T
   const SchedulerOptions before = std::exchange(p.state.options, options);
   p.kv.ReadWatermark();
   p.state.pacer.SetDefault(options.token_pace, options.least_prefill.value);
-  if (!(options.class_limits == before.class_limits)) p.ceilings.OptionsChanged();
+  p.ceilings.OptionsChanged(before);
   p.lives.fresh().OptionsChanged(before);
   p.memory.Forget();
   p.faults.desk.Leave();

@@ -30,6 +30,7 @@ class Storage {
     p_.kv.ledger.KeyHashes(options.hash_seed);
     p_.prefixes.KeyHashes(options.hash_seed);
     p_.lives.fresh().KeyHashes(Mix64(options.hash_seed));
+    p_.ceilings.KeyHashes(Mix64(options.hash_seed));
     if (options.shed == Shed::kWorst) p_.state.queue.TrackWorst();
     if (options.begun_first) p_.state.queue.PutBegunFirst();
     ReserveLanes(3 * rows + 64);  // running, admitted and departing rows

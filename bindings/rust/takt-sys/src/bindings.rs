@@ -1627,10 +1627,11 @@ pub struct takt_scheduler_options {
     pub token_pace: f64,
     pub least_prefill: i32,
     pub reserved_pace: u32,
+    pub tenant_kv_share: f64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_scheduler_options"][size_of::<takt_scheduler_options>() - 272usize];
+    ["Size of takt_scheduler_options"][size_of::<takt_scheduler_options>() - 280usize];
     ["Alignment of takt_scheduler_options"][align_of::<takt_scheduler_options>() - 8usize];
     ["Offset of field: takt_scheduler_options::struct_size"][offset_of!(takt_scheduler_options, struct_size) - 0usize];
     ["Offset of field: takt_scheduler_options::max_running"][offset_of!(takt_scheduler_options, max_running) - 4usize];
@@ -1677,6 +1678,7 @@ const _: () = {
     ["Offset of field: takt_scheduler_options::token_pace"][offset_of!(takt_scheduler_options, token_pace) - 256usize];
     ["Offset of field: takt_scheduler_options::least_prefill"][offset_of!(takt_scheduler_options, least_prefill) - 264usize];
     ["Offset of field: takt_scheduler_options::reserved_pace"][offset_of!(takt_scheduler_options, reserved_pace) - 268usize];
+    ["Offset of field: takt_scheduler_options::tenant_kv_share"][offset_of!(takt_scheduler_options, tenant_kv_share) - 272usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
