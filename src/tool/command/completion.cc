@@ -19,24 +19,24 @@ namespace takt::tool {
 namespace {
 
 // The shell calls takt for the candidates of each word, so the scripts never become out of date.
-constexpr const char* kBash = R"(_takt() {
+constexpr const char* kBash = R"sh(_takt() {
   local IFS=$'\n' word=${COMP_WORDS[COMP_CWORD]}
   COMPREPLY=($(compgen -W "$(takt complete-words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "$word"))
 }
 complete -o default -F _takt takt
-)";
-constexpr const char* kZsh = R"(#compdef takt
+)sh";
+constexpr const char* kZsh = R"sh(#compdef takt
 _takt() {
   local -a found=("${(@f)$(takt complete-words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n "${found[*]}" ]]; then compadd -a found; else _files; fi
 }
 compdef _takt takt
-)";
-constexpr const char* kFish = R"(function __takt_words
+)sh";
+constexpr const char* kFish = R"sh(function __takt_words
   takt complete-words (commandline -opc)[2..] (commandline -ct) 2>/dev/null
 end
 complete -c takt -a '(__takt_words)'
-)";
+)sh";
 constexpr std::array<std::pair<std::string_view, const char*>, 3> kShells = {
     {{"bash", kBash}, {"zsh", kZsh}, {"fish", kFish}}};
 
