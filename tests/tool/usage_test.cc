@@ -85,7 +85,7 @@ TEST_CASE("the doctor names what is there") {
   CAPTURE(told.out);
   CHECK(Has(told.out, "takt " TAKT_VERSION));
   CHECK(Has(told.out, "200 requests replayed twice, equal times"));
-  CHECK(Has(told.out, "ok    takt plan"));
+  CHECK(Has(told.out, "ok    takt-plan"));
   CHECK((told.exit_code == 0) == !Has(told.out, "FAULT"));
 }
 

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -19,6 +20,8 @@
 namespace takt::tool {
 namespace {
 
+constexpr const char* kSelfTestProfile = "aic/llama-3.1-8b/h100/bf16/tp1";
+
 struct DoctorArguments {};
 
 struct Finding {
@@ -30,9 +33,13 @@ struct Finding {
 Finding SelfTest() {
   const absl::StatusOr<Workload> workload = GenerateWorkload("gen:poisson,requests=200,rate=20,seed=1");
   if (!workload.ok()) return {false, "self-test", std::string(workload.status().message())};
+  const absl::StatusOr<Profile> profile = FindProfile(kSelfTestProfile);
+  if (!profile.ok()) return {false, "self-test", std::string(profile.status().message())};
+  ReplayOptions options;
+  options.profile = *profile;
   std::vector<TimePoint> ends[2];
   for (std::vector<TimePoint>& of : ends) {
-    const absl::StatusOr<ReplayResult> run = Replay(*workload, {});
+    const absl::StatusOr<ReplayResult> run = Replay(*workload, options);
     if (!run.ok()) return {false, "self-test", std::string(run.status().message())};
     for (const RequestRecord& r : run->requests) of.push_back(r.end);
   }
@@ -53,11 +60,11 @@ Finding FolderIsWritable() {
 
 int RunDoctor(const DoctorArguments&) {
   std::vector<Finding> findings = {{true, "version", VersionText("takt")}};
-  for (const OtherCommand& command : kOtherCommands) {
-    const std::string path = PathOf(command.program);
-    const std::string text =
-        path.empty() ? fmt::format("{} is missing: it is neither in takt's folder nor on PATH", command.program) : path;
-    findings.push_back({!path.empty(), fmt::format("takt {}", command.name), text});
+  std::set<std::string> programs;
+  for (const OtherCommand& command : kOtherCommands) programs.insert(command.program);
+  for (const std::string& program : programs) {
+    const std::string path = PathOf(program);
+    findings.push_back({true, program, path.empty() ? "not here: neither in takt's folder nor on PATH" : path});
   }
   findings.push_back({true, "threads", fmt::format("{}", std::thread::hardware_concurrency())});
   findings.push_back(
@@ -82,7 +89,7 @@ int RunDoctor(const DoctorArguments&) {
 
 void AddDoctor(CLI::App& tool, Chosen& chosen) {
   AddCommand(tool, chosen, "doctor", "check this installation, and print what a bug report needs", RunDoctor,
-             "Exit code 1: a check failed, or a program of the tool is missing.");
+             "Exit code 1: a check failed.");
 }
 
 }  // namespace takt::tool
