@@ -158,6 +158,7 @@ TAKT_OPTION_OF(std::uint64_t)
 TAKT_OPTION_OF(double)
 TAKT_OPTION_OF(std::optional<double>)
 TAKT_OPTION_OF(std::vector<double>)
+TAKT_OPTION_OF(std::vector<std::int32_t>)
 #undef TAKT_OPTION_OF
 
 Flag Group::AddFlag(const char* names, bool& to, const char* text) const {
@@ -206,6 +207,20 @@ void AddReports(Group group, ReportFiles& to, ReplaySetup& setup) {
             Positive());
   group.AddFlag("--no-wall", to.no_wall, "omit wall-clock times, so that equal runs write equal files");
   group.AddFlag("-q,--quiet", to.quiet, "print no table and no progress bar");
+}
+
+std::vector<std::string> GivenOptions(const CLI::App& app, std::initializer_list<const char*> groups) {
+  std::vector<std::string> given;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || std::ranges::find(groups, option->get_group()) == groups.end()) continue;
+    const std::string name = "--" + option->get_lnames().front();
+    if (option->get_items_expected_max() == 0) {
+      given.push_back(name);
+      continue;
+    }
+    for (const std::string& value : option->results()) given.push_back(name), given.push_back(value);
+  }
+  return given;
 }
 
 int ReportUsage(const CLI::App& tool, const CLI::ParseError& error) {

@@ -70,6 +70,9 @@ void AddWorkloadSource(Group group, WorkloadSource& to);
 // Adds the options for the report files of a comparison.
 void AddReports(Group group, ReportFiles& to, ReplaySetup& setup);
 
+// Returns the options of these groups that were given, as arguments of a command line.
+std::vector<std::string> GivenOptions(const CLI::App& app, std::initializer_list<const char*> groups);
+
 // Prints the error of a command line. Returns the exit code.
 int ReportUsage(const CLI::App& tool, const CLI::ParseError& error);
 

@@ -14,6 +14,8 @@ struct OtherCommand {
 inline constexpr std::array kOtherCommands = {
     OtherCommand{"plan", "takt-plan", "takt_plan",
                  "place models on GPUs for the lowest latency at a given quality (runs takt-plan)"},
+    OtherCommand{"recommend", "takt-plan", "takt_plan",
+                 "find the least GPUs, and their settings, that serve a workload within targets (runs takt-plan)"},
     OtherCommand{"tune", "takt-plan", "takt_plan",
                  "choose the alpha of workload_balance by simulation (runs takt-plan)"},
     OtherCommand{"cluster", "takt-plan", "takt_plan", "plan a cluster by solving an integer program (runs takt-plan)"},

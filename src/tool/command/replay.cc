@@ -15,14 +15,10 @@
 #include "tool/command/report_files.h"
 #include "tool/report/reports.h"
 #include "tool/run/runner.h"
-#include "tool/command/scheduler_settings.h"
+#include "tool/command/replay_setup.h"
 #include "tool/run/terminal.h"
-#include "takt/turns/gates/registry.h"
-#include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/systems/replay.h"
-#include "takt/turns/retention/registry.h"
-#include "takt/workload/sessions.h"
 #include "fmt/format.h"
 
 namespace takt::tool {
@@ -44,8 +40,6 @@ struct ReplayArguments : ReplaySetup, ReportFiles {
   std::int32_t decode_instances = 0;
 
   int threads = 0;  // 0: one per core
-
-  bool default_retention = false;  // the user gave neither retention nor gate
 };
 
 constexpr const char* kReplayExamples = R"(Examples
@@ -63,8 +57,6 @@ constexpr const char* kReplayExamples = R"(Examples
 Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted (finished runs are reported).)";
 
 // ---- settings -----------------------------------------------------------------------------------------------------
-
-constexpr std::int32_t kMostInstances = 1024;
 
 // Returns the profile of each instance that a --profile names; one for all of them if it is the only one.
 absl::StatusOr<std::vector<Profile>> LoadProfiles(const ReplayArguments& arguments) {
@@ -109,43 +101,14 @@ absl::Status CountEngines(std::int64_t engines, ReplayArguments& arguments) {
 
 // Returns the options that all runs share. Errors name the option at fault.
 absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
-  absl::StatusOr<AnyPlacement> placement = MakePlacement(arguments.placement);
-  if (!placement.ok()) return placement.status();
-  ReplayOptions options;
   absl::StatusOr<std::vector<Profile>> profiles = LoadProfiles(arguments);
   if (!profiles.ok()) return profiles.status();
   if (absl::Status counted = CountEngines(std::ssize(*profiles), arguments); !counted.ok()) return counted;
-  options.profile = profiles->front();
-  if (profiles->size() > 1) options.engines = *std::move(profiles);
-  options.seed = arguments.workload.seed;
-  options.kv_tokens = arguments.kv_tokens;
-  options.host_kv_tokens = arguments.host_kv_tokens;
-  options.instances = arguments.instances;
-  options.cluster.prefill_engines = arguments.prefill_instances;
-  options.cluster.kv_link_gb_s = arguments.kv_link_gb_s;
-  options.cluster.deflect_tokens = arguments.deflect_tokens;
-  if (arguments.front_end_ms < 0) arguments.front_end_ms = options.profile.front_end_ms;
-  if (arguments.front_end_token_us < 0) arguments.front_end_token_us = options.profile.front_end_token_us;
-  options.cluster.front_end = FromSeconds(arguments.front_end_ms / 1e3);
-  options.cluster.front_end_token = FromSeconds(arguments.front_end_token_us / 1e6);
-  options.placement = *std::move(placement);
-  options.engine.limits.tokens = {arguments.token_budget};
-  options.engine.limits.max_seqs = arguments.max_seqs;
-  if (arguments.adapter_slots > 0) options.engine.limits.adapters = arguments.adapter_slots;
-  options.engine.adapter_load = FromSeconds(arguments.adapter_load_ms / 1e3);
-  options.scheduler.prefix_cache = arguments.prefix_cache;
-  options.cluster.rate_scale = arguments.rate_scale;
-  options.cluster.closed_loop = arguments.closed_loop;
-  options.slo = {FromSeconds(arguments.slo_ttft), FromSeconds(arguments.slo_tpot)};
-
-  std::vector<std::string> of_policies;
-  for (const std::string& option : arguments.options) {
-    const absl::StatusOr<bool> known = ApplySetting(option, options);
-    if (!known.ok()) return known.status();
-    if (!*known) of_policies.push_back(option);
-  }
-  if (absl::Status given = GiveOptions(arguments.policies, of_policies); !given.ok()) return given;
-  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+  absl::StatusOr<ReplayOptions> options =
+      ReplayOptionsOf(arguments, *std::move(profiles), arguments.workload.seed, arguments.policies);
+  if (!options.ok()) return options.status();
+  if (arguments.front_end_ms < 0) arguments.front_end_ms = options->profile.front_end_ms;
+  if (arguments.front_end_token_us < 0) arguments.front_end_token_us = options->profile.front_end_token_us;
   return options;
 }
 
@@ -177,50 +140,6 @@ absl::StatusOr<std::vector<RunSettings>> RunsOf(const ReplayArguments& arguments
     for (const std::string& system : arguments.systems) add(system, true);
   }
   return runs;
-}
-
-// Draws sessions until the horizon if --session-rate is given, or if a closed loop replays sessions.
-absl::Status DrawLoad(ReplayArguments& arguments, Workload& workload, ReplayOptions& options) {
-  constexpr double kClosedLoopHorizon = 1800;
-  const bool has_sessions = !workload.prefix_runs.empty();
-  // Uses takt's own retention and gate if the workload has sessions and neither option is given.
-  if (has_sessions && arguments.retention.empty() && arguments.gate.empty()) {
-    arguments.retention = "hold_value";
-    arguments.gate = "price";
-    arguments.default_retention = true;
-  }
-  if (arguments.retention.empty() && !arguments.gate.empty()) arguments.retention = "lru";
-  if (!arguments.retention.empty() && arguments.gate.empty()) arguments.gate = "none";
-  if (!arguments.retention.empty()) {
-    options.scheduler.prefix_cache = true;
-    absl::StatusOr<RetentionFactory> retention = MakeRetentionFactory(arguments.retention);
-    if (!retention.ok()) return retention.status();
-    absl::StatusOr<GateFactory> gate = MakeGateFactory(arguments.gate);
-    if (!gate.ok()) return gate.status();
-    options.retention = *std::move(retention);
-    options.gate = *std::move(gate);
-  }
-  options.scheduler.prefix_cache |= has_sessions;
-  options.cluster.tell_gaps = arguments.expected_gaps;
-  arguments.prefix_cache = options.scheduler.prefix_cache;
-  const bool closed = arguments.closed_loop > 0 && (has_sessions || arguments.horizon > 0 || arguments.think_cap);
-  if (!(arguments.session_rate > 0) && !closed) return absl::OkStatus();
-  if (!(arguments.horizon > 0)) {
-    const double sessions = static_cast<double>(workload.workflows.size());
-    arguments.horizon = closed ? kClosedLoopHorizon : sessions / arguments.session_rate;
-  }
-  constexpr double kMost = 1e9;  // s; the limit of workloads
-  SessionLoad load{.rate = arguments.session_rate,
-                   .closed_loop = arguments.closed_loop,
-                   .horizon = FromSeconds(std::min(arguments.horizon, kMost)),
-                   .seed = arguments.workload.seed};
-  if (arguments.think_cap) load.think_cap = FromSeconds(std::min(*arguments.think_cap, kMost));
-  absl::StatusOr<Workload> drawn = DrawSessions(workload, load);
-  if (!drawn.ok()) return drawn.status();
-  workload = *std::move(drawn);
-  options.cluster.horizon = load.horizon;
-  options.warm_up = FromSeconds(ToSeconds(load.horizon) * arguments.warm_up);
-  return absl::OkStatus();
 }
 
 // ---- runs ---------------------------------------------------------------------------------------------------------
@@ -308,7 +227,7 @@ void SetDefaults(ReplayArguments& arguments) {
   if (arguments.prefill_instances > 0) arguments.instances = arguments.prefill_instances + arguments.decode_instances;
   if (arguments.profiles.empty()) arguments.profiles = {"aic/llama-3.1-8b/h100/bf16/tp1"};
   if (arguments.policies.empty() && !arguments.systems.empty()) arguments.policies = {"fcfs"};
-  if (arguments.policies.empty()) arguments.policies = {"fcfs", "sjf", "stjf", "room_to_pass"};
+  if (arguments.policies.empty()) arguments.policies = DefaultPolicies();
   if (arguments.estimates.empty()) arguments.estimates = {"oracle"};
 }
 
@@ -321,12 +240,7 @@ absl::Status CheckUsage(const ReplayArguments& arguments) {
   if ((arguments.prefill_instances > 0) != (arguments.decode_instances > 0)) {
     return absl::InvalidArgumentError("--prefill-instances and --decode-instances: expected both or neither");
   }
-  if (!(arguments.session_rate > 0) && arguments.closed_loop == 0) {
-    if (arguments.horizon > 0)
-      return absl::InvalidArgumentError("--horizon: is invalid alone; expected also --session-rate or --closed-loop");
-    if (arguments.think_cap)
-      return absl::InvalidArgumentError("--think-cap: is invalid alone; expected also --session-rate or --closed-loop");
-  }
+  if (absl::Status load = CheckLoad(arguments); !load.ok()) return load;
   const NamedPath inputs[] = {{"--workload", arguments.workload.file}, {"--profiles", arguments.profiles_file}};
   return CheckPaths(inputs, ReportPaths(arguments));
 }
@@ -352,7 +266,9 @@ int RunReplay(const ReplayArguments& wished) {
   comparison.engines = common->engines;
   absl::StatusOr<Workload> workload = LoadWorkload(arguments.workload);
   if (!workload.ok()) return Complain(kName, workload.status(), kFailed);
-  if (absl::Status drawn = DrawLoad(arguments, *workload, *common); !drawn.ok()) return Complain(kName, drawn, kUsage);
+  if (absl::Status drawn = DrawLoad(arguments, arguments.workload.seed, *workload, *common); !drawn.ok()) {
+    return Complain(kName, drawn, kUsage);
+  }
   comparison.workload = *std::move(workload);
   comparison.setup = arguments;
   for (const std::string& system : arguments.systems) {
@@ -419,34 +335,17 @@ void AddEngine(Group group, ReplayArguments& to) {
   group.Add("--deflect", to.deflect_tokens, "TOKENS",
             "with --prefill-instances: compute prompts of at most TOKENS tokens on a decode engine", Whole(0, 1 << 30));
   prefill.Excludes({instances});
-  group.Add("--front-end", to.front_end_ms, "MS",
-            "delay each request by MS before the engine, for HTTP and tokenising [the first profile's]", Share(1e6));
-  group.Add("--front-end-token", to.front_end_token_us, "US",
-            "delay each request by US more for each prompt token [the first profile's]", Share(1e6));
-  group.Add("--placement", to.placement, "NAME",
-            "choose an instance for each request by this policy; see 'takt policies'");
   group.Add("--token-budget", to.token_budget, "N", "limit a step to N tokens, prefill and decode together", Whole(1));
-  group.Add("--max-seqs", to.max_seqs, "N", "limit the running requests to N", Whole(1, 1 << 20));
   group.Add("--kv-tokens", to.kv_tokens, "N", "set the KV capacity of each instance, in tokens [the profile's]",
             Whole(1, INT64_MAX));
   group.Add("--host-kv-tokens", to.host_kv_tokens, "N",
             "keep N tokens of evicted prompt prefixes per instance in host memory", Whole(1, INT64_MAX));
-  group.Add("--adapter-slots", to.adapter_slots, "N", "keep at most N LoRA adapters loaded per instance [all]",
-            Whole(1));
-  group.Add("--adapter-load", to.adapter_load_ms, "MS", "delay a step by MS for each adapter that it must load first",
-            Share(1e6));
   group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompt prefixes for requests that share them");
-  group.Add("--retention", to.retention, "NAME",
-            "choose which KV of ended turns to evict first; see 'takt policies' [hold_value for sessions]");
-  group.Add("--gate", to.gate, "NAME",
-            "choose which requests may take KV held for others; see 'takt policies' [price for sessions]");
-  group.Add("--option", to.options, "K=V",
-            "set an option of the scheduler or a policy; repeat as needed: preempt=by_rank, order=prefill_first, "
-            "chunk_tokens=512, threshold=50, ... (docs/reference/cli.md lists them)");
+  AddEngineSetup(group, to);
 }
 
 void AddLoad(Group group, ReplayArguments& to) {
-  const Flag scale = group.Add("--rate-scale", to.rate_scale, "X", "multiply the arrival rate by X", Positive());
+  const LoadFlags shared = AddLoadSetup(group, to);
   const Flag load =
       group.Add("--load", to.load, "RHO",
                 "set the arrival rate to this share of the engines' capacity (measured first, under fcfs)", Positive());
@@ -455,23 +354,7 @@ void AddLoad(Group group, ReplayArguments& to) {
           .Add("--sweep", to.sweep, "RHO,...",
                "replay at these shares of the capacity, such as 0.5,0.7,0.9; --load multiplies them", Positive())
           .Listed();
-  const Flag closed = group.Add("--closed-loop", to.closed_loop, "N",
-                                "keep N workflows in flight: start one when another ends, and ignore arrival times",
-                                Whole(1, INT64_MAX));
-  const Flag sessions = group.Add(
-      "--session-rate", to.session_rate, "R",
-      "start R sessions (workflows) per second at random times; repeat them after each has started once", Positive());
-  group.Add("--horizon", to.horizon, "S",
-            "with --session-rate or --closed-loop: end the run after S seconds [long enough to start "
-            "each session once; 1800 for a closed loop of sessions]",
-            Positive());
-  group.Add("--warm-up", to.warm_up, "SHARE", "exclude the first SHARE of the horizon from all figures", Share(0.99));
-  group.Add("--think-cap", to.think_cap, "S", "limit pauses between a workflow's requests to S seconds", Share(1e9));
-  group.Add("--expected-gaps", to.expected_gaps, "X",
-            "estimate the time until a session's next turn as X times the true time [no estimate]", Positive());
-  scale.Excludes({load, sweep, closed, sessions});
-  closed.Excludes({load, sweep, sessions});
-  sessions.Excludes({load, sweep});
+  for (const Flag flag : {load, sweep}) flag.Excludes({shared.scale, shared.closed, shared.sessions});
 }
 
 void AddOutput(Group group, ReplayArguments& to) {

@@ -76,6 +76,7 @@ struct ReplaySetup {
   double front_end_ms = -1, front_end_token_us = -1;
   std::string placement = "least_loaded";
   std::string retention, gate;  // empty: none chosen
+  bool default_retention = false;  // the user chose neither, and the workload has sessions
   std::int32_t token_budget = 2048;
   std::int32_t max_seqs = 256;
   std::int64_t kv_tokens = 0;  // 0: the profile's capacity
