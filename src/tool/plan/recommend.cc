@@ -248,7 +248,8 @@ absl::StatusOr<Grid> GridOf(const RecommendArguments& arguments, std::vector<std
   std::vector<Profile> more;
   if (!arguments.profiles_file.empty()) {
     absl::StatusOr<std::vector<Profile>> read = ReadProfiles(arguments.profiles_file);
-    if (!read.ok()) return read.status();
+    if (!read.ok())
+      return absl::InvalidArgumentError(fmt::format("--profiles: {}", std::string(read.status().message())));
     more = *std::move(read);
   }
   for (const std::string& id : arguments.shapes) {

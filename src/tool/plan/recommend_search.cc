@@ -39,7 +39,7 @@ absl::Status WrongTarget(std::string_view text, std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("--slo {}: {}", text, what));
 }
 
-// Reads a positive number with one of the units. The first unit may be left out.
+// Reads a positive number, perhaps with one of the units, which are parts of a whole.
 bool ReadLimit(std::string_view text, std::span<const std::pair<std::string_view, double>> units, double& limit) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
   if (error != std::errc() || !std::isfinite(limit) || !(limit > 0)) return false;
@@ -47,14 +47,14 @@ bool ReadLimit(std::string_view text, std::span<const std::pair<std::string_view
   if (unit.empty()) return true;
   const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, double>::first);
   if (found == units.end()) return false;
-  limit *= found->second;
+  limit /= found->second;
   return limit > 0 && std::isfinite(limit);
 }
 
 absl::StatusOr<Target> ReadTarget(std::string_view text) {
   using Unit = std::pair<std::string_view, double>;
-  static constexpr Unit kTimes[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}};
-  static constexpr Unit kShares[] = {{"%", 0.01}};
+  static constexpr Unit kTimes[] = {{"s", 1}, {"ms", 1e3}, {"us", 1e6}};
+  static constexpr Unit kShares[] = {{"%", 100}};
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) return WrongTarget(text, "is invalid; expected NAME=LIMIT");
   const std::string_view name = text.substr(0, equals), value = text.substr(equals + 1);
