@@ -1,5 +1,9 @@
-# Runs PROGRAM, and fails unless PAGE contains its output.
-execute_process(COMMAND ${PROGRAM} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+# Runs PROGRAM, and fails unless PAGE contains its output. With ARGS, the page has them after "$ takt", before the output.
+separate_arguments(args UNIX_COMMAND "${ARGS}")
+execute_process(COMMAND ${PROGRAM} ${args} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+if(ARGS)
+  set(output "$ takt ${ARGS}\n${output}")
+endif()
 file(READ ${PAGE} page)
 string(FIND "${page}" "```\n${output}```\n" at)
 if(at EQUAL -1)

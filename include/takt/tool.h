@@ -4,9 +4,9 @@
 
 namespace takt::tool {
 
-// Runs the `takt` command line and returns the exit code. The commands plan, tune and cluster run the program
-// takt-plan, which does not know added policies. Unlike the rest of the library, this function reads files and writes
-// to standard output.
+// Runs the `takt` command line and returns the exit code. The commands plan, recommend, tune and cluster run
+// the program takt-plan, which does not know added policies. Unlike the rest of the library, this function reads files
+// and writes to standard output.
 //   int main(int argc, char** argv) {
 //     if (!takt::RegisterPolicy(Mine{}, "mine").ok()) return 1;
 //     return takt::tool::Main(argc, argv);

@@ -12,7 +12,7 @@ bool Has(const std::string& text, const std::string& part) { return text.find(pa
 
 struct RunFigures {
   const char* policy = "fcfs";
-  double mean = 1, p95 = 2, workflow = 1;
+  double mean = 1, p95 = 2, workflow = 1, ttft_p95 = 1, tpot = 0.01;
 };
 
 std::string ReportOf(const std::vector<RunFigures>& runs, int workflows = 10, double rate_scale = 1.5) {
@@ -21,9 +21,10 @@ std::string ReportOf(const std::vector<RunFigures>& runs, int workflows = 10, do
     if (text.back() == '}') text += ',';
     text += fmt::format(
         R"({{"policy": "{}", "rate_scale": {}, "requests": 10, "completed": 10, "workflows": {}, "metrics": {{
-           "e2e_s": {{"mean": {}, "p95": {}}}, "ttft_s": {{"mean": 0.5, "p95": 1}},
+           "e2e_s": {{"mean": {}, "p95": {}}}, "ttft_s": {{"mean": 0.5, "p95": {}}},
+           "tpot_s": {{"mean": {}, "p95": 0.02}},
            "workflow_s": {{"mean": {}, "p95": 1}}}}}})",
-        run.policy, rate_scale, workflows, run.mean, run.p95, run.workflow);
+        run.policy, rate_scale, workflows, run.mean, run.p95, run.ttft_p95, run.tpot, run.workflow);
   }
   return text + "]}";
 }
@@ -41,6 +42,21 @@ TEST_CASE("compare reports errors of means and p95 and the policies' order") {
   CHECK(Has(ended.out, "by mean request latency: sjf = stjf < fcfs, as predicted"));
   CHECK(Has(RunTool({"compare", "--measured", measured, "--predicted", predicted, "--tie", "0.5"}).out,
             "sjf < stjf < fcfs; predicted sjf slower than stjf, but stjf was 1.0 % slower"));
+}
+
+TEST_CASE("compare has errors of the first token and of later tokens") {
+  const TempDir dir;
+  const std::string measured = dir.Write("m.json", ReportOf({{"fcfs"}}));
+  const std::string predicted = dir.Write("p.json", ReportOf({{"fcfs", 1, 2, 1, 1.2, 0.013}}));
+  const std::string out = RunTool({"compare", "--measured", measured, "--predicted", predicted}).out;
+  CAPTURE(out);
+  CHECK(Has(out, "first token, off %"));
+  CHECK(Has(out, "later tokens, off %"));
+  CHECK(Has(out, "20.0"));  // p95 of the first token
+  CHECK(Has(out, "30.0"));  // mean of later tokens
+  std::string old = ReadWhole(measured);  // a report without times of later tokens
+  old.erase(old.find("\"tpot_s\""), old.find("\"workflow_s\"") - old.find("\"tpot_s\""));
+  CHECK(RunTool({"compare", "--measured", dir.Write("old.json", old), "--predicted", predicted}).exit_code == 0);
 }
 
 TEST_CASE("workflows of several requests are ranked by their own latency") {

@@ -394,10 +394,24 @@ TEST_CASE("if nothing serves, takt recommend names the nearest miss") {
   CHECK(Has(ended.err, "no configuration of at most 1 GPU serves within the targets. The nearest misses tpot_p95 by "));
   CHECK(Has(ended.err, "1 x aic/llama-3.1-8b/h100/bf16/tp1 with fcfs, steps of "));
   CHECK(Has(ended.out, "2 of 2 candidates ran"));
-  // The weights do not fit into one GPU.
+  // The weights do not fit into one GPU. On two, the longest request does not fit.
   const Ended large = RunTool({"recommend", "--limit", "10", "--gpus", "2", "--slo", "ttft_p95=20s", "--profile",
                                "aic/llama-3.1-70b/h100/bf16", "--rate-scale", "0.01"});
   CHECK(Has(large.out, "Left out  aic/llama-3.1-70b/h100/bf16/tp1: no KV capacity"));
+  const TempDir dir;
+  const std::string file = dir.Write("long.jsonl", R"({"arrival_s": 0, "calls": [{"prompt": 8990, "output": 12}]})");
+  const std::string profiles = dir.Write("own.json", kOwnProfiles);
+  const auto run = [&](const std::string& tp, const std::string& target) {
+    return RunTool({"recommend", "--workload", file, "--gpus", "2", "--slo", target, "--profiles", profiles,
+                    "--profile", "own/m/g/bf16", "--tp", tp});
+  };
+  const Ended two = run("1,2", "ttft_p95=20s");
+  CHECK(two.exit_code == 0);
+  CHECK(Has(two.out, "Left out  own/m/g/bf16/tp1: 9,000 tokens of KV, but the longest request needs 9,001"));
+  const Ended one = run("1", "ttft_p95=20s");
+  CHECK(one.exit_code == 1);
+  CHECK(Has(one.err, "no configuration serves: own/m/g/bf16/tp1: 9,000 tokens of KV"));
+  CHECK(Has(run("1", "ttft_p95=20s,success=0.5").err, "misses ttft_p95 (no request completed), success by 100 %"));
 }
 
 TEST_CASE("takt recommend names the option at fault") {

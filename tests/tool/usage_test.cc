@@ -342,7 +342,7 @@ TEST_CASE("without takt-plan, the commands that run it explain how to build it")
   const TempDir dir;
   const std::string tool = dir / "takt";
   std::filesystem::copy_file(TAKT_TOOL_PATH, tool);
-  for (const char* command : {"plan", "tune", "cluster"}) {
+  for (const char* command : {"plan", "recommend", "tune", "cluster"}) {
     CAPTURE(command);
     const std::string line = "PATH=/nowhere " + tool + " " + command + " --help 2>" + (dir / "err");
     CHECK(WEXITSTATUS(std::system(line.c_str())) == 1);

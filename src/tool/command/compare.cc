@@ -30,7 +30,7 @@ struct ReportedRun {
   std::string policy;
   double rate_scale = 1;
   std::int64_t requests = 0, completed = 0, workflows = 0;
-  Latency e2e, ttft, workflow;
+  Latency e2e, ttft, tpot, workflow;  // tpot: 0 if the report lacks it
 
   bool SameLoad(const ReportedRun& other) const {
     return workload == other.workload && requests == other.requests && rate_scale == other.rate_scale;
@@ -73,6 +73,7 @@ class ReportReader {
     if (metrics == nullptr) return members.Fault("metrics", "is missing");
     run.e2e = ReadLatency(*metrics, run.place, "e2e_s");
     run.ttft = ReadLatency(*metrics, run.place, "ttft_s");
+    if (metrics->is_object() && metrics->contains("tpot_s")) run.tpot = ReadLatency(*metrics, run.place, "tpot_s");
     run.workflow = ReadLatency(*metrics, run.place, "workflow_s");
   }
 
@@ -149,7 +150,9 @@ Table ErrorsOf(const std::vector<Section>& sections) {
     for (const char* name : {"measured", "predicted", "off %"}) columns.push_back({group, name});
   };
   for (const char* group : {"mean request [s]", "p95 request [s]", "mean workflow [s]"}) add(group);
-  columns.push_back({"first token", "off %"});
+  for (const char* group : {"first token, off %", "later tokens, off %"}) {
+    for (const char* name : {"mean", "p95"}) columns.push_back({group, name});
+  }
   Table table(std::move(columns));
   for (const Section& section : sections) {
     table.BeginSection();
@@ -165,7 +168,10 @@ Table ErrorsOf(const std::vector<Section>& sections) {
       numbers(m.e2e.p95, p.e2e.p95);
       if (m.workflows < m.requests) numbers(m.workflow.mean, p.workflow.mean);
       else numbers(Table::kNoNumber, Table::kNoNumber);
-      table.Number(Off(m.ttft.mean, p.ttft.mean));
+      for (Latency ReportedRun::* latency : {&ReportedRun::ttft, &ReportedRun::tpot}) {
+        table.Number(Off((m.*latency).mean, (p.*latency).mean));
+        table.Number(Off((m.*latency).p95, (p.*latency).p95));
+      }
     }
   }
   return table;

@@ -38,7 +38,7 @@ absl::Status CheckLoad(const ReplaySetup& setup);
 absl::StatusOr<ReplayOptions> ReplayOptionsOf(const ReplaySetup& setup, std::vector<Profile> engines,
                                               std::uint64_t seed, std::vector<std::string>& policies);
 
-// Sets the profile of all engines, and its front end where the setup has none.
+// Sets the profile of all engines, and its front end unless the setup has one.
 void SetProfile(const ReplaySetup& setup, Profile profile, ReplayOptions& options);
 
 // Draws sessions until the horizon if --session-rate is given, or if a closed loop replays sessions. Sets retention,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -47,7 +48,7 @@ struct Recommendation {
   Workload workload;
   std::vector<Target> targets;
   Grid grid;
-  std::vector<std::string> left_out;  // shapes without a KV cache
+  std::vector<std::string> left_out;  // shapes that serve nothing, with the reason
   std::int64_t count = 0;  // candidates
   std::vector<Candidate> ranked = {};
   bool interrupted = false;
@@ -133,8 +134,8 @@ std::string ShellText(const std::vector<std::string>& args) {
   return text;
 }
 
-// Returns the candidates of the table: the best and those after it with as many GPUs, then the nearest miss of each
-// other number of GPUs.
+// Returns the candidates of the table: the first candidates with the GPUs of the best. Then the first candidate of each
+// other number of GPUs, the nearest number first.
 std::vector<const Candidate*> Shown(const Recommendation& r) {
   std::vector<const Candidate*> shown;
   if (r.ranked.empty()) return shown;
@@ -147,7 +148,9 @@ std::vector<const Candidate*> Shown(const Recommendation& r) {
     const auto equal = [&](const Candidate* other) { return other->gpus == c.gpus; };
     if (c.gpus != gpus && std::ranges::none_of(others, equal)) others.push_back(&c);
   }
-  std::ranges::stable_sort(others, std::greater<>(), &Candidate::gpus);
+  std::ranges::stable_sort(others, {},
+                           [&](const Candidate* c) { return std::pair(std::abs(c->gpus - gpus), c->gpus); });
+  others.resize(std::min(others.size(), static_cast<std::size_t>(r.arguments.rows)));
   shown.insert(shown.end(), others.begin(), others.end());
   return shown;
 }
@@ -164,8 +167,8 @@ std::string RecommendText(const Recommendation& r, bool colour) {
       ShownName(r.workload.name), Counted(std::ssize(r.workload.workflows), "workflow"),
       Counted(std::ssize(r.workload.calls), "request"), targets, Grouped(std::ssize(r.ranked)),
       Counted(r.count, "candidate"), Counted(r.grid.gpus, "GPU"), r.interrupted ? "; interrupted" : "");
-  for (const std::string& id : r.left_out) {
-    text += fmt::format("Left out  {}: no KV capacity, as the weights do not fit or are unknown\n", ShownName(id));
+  for (const std::string& shape : r.left_out) {
+    text += fmt::format("Left out  {}\n", ShownName(shape));
   }
   std::vector<Table::Column> columns = {
       {"", "GPUs"}, {"", "engines", false}, {"", "policy", false}, {"", "step tokens"}, {"", "prefixes", false}};
@@ -228,7 +231,7 @@ std::string RecommendJson(const Recommendation& r) {
     json.BeginObject().Field("name", target.name).Field(target.least ? "least" : "most", target.limit).EndObject();
   }
   json.EndArray().Key("left_out").BeginArray();
-  for (const std::string& id : r.left_out) json.Value(id);
+  for (const std::string& shape : r.left_out) json.Value(shape);
   json.EndArray().Field("candidates", r.count).Field("partial", r.interrupted);
   json.Key("best");
   if (const Candidate* best = r.best()) WriteCandidate(json, r, *best);
@@ -259,7 +262,7 @@ absl::StatusOr<Grid> GridOf(const RecommendArguments& arguments, std::vector<std
     }
     for (Profile& shape : *shapes) {
       if (shape.kv_capacity_tokens > 0) grid.shapes.push_back(std::move(shape));
-      else left_out.push_back(shape.id);
+      else left_out.push_back(shape.id + ": no KV capacity, as the weights do not fit or are unknown");
     }
   }
   if (grid.shapes.empty()) {
@@ -271,6 +274,25 @@ absl::StatusOr<Grid> GridOf(const RecommendArguments& arguments, std::vector<std
     grid.caches.push_back(*cache);
   }
   return grid;
+}
+
+// Leaves out shapes whose KV is too small for the longest request, if every request must complete.
+absl::Status LeaveOutSmall(const ReplayOptions& base, Recommendation& r) {
+  const bool all = std::ranges::any_of(r.targets, [](const Target& t) { return t.name == "success" && t.limit >= 1; });
+  if (!all || base.scheduler.kv != KvMode::kLedger || base.cluster.horizon > Duration{0}) return absl::OkStatus();
+  std::int64_t longest = 0;  // tokens at the last step; models of a workload have outputs of their own
+  for (const WorkloadCall& call : r.workload.calls) {
+    const std::int32_t output = r.workload.models.empty() ? call.output_tokens : 1;
+    longest = std::max(longest, std::int64_t{call.prompt_tokens} + output - 1);
+  }
+  std::erase_if(r.grid.shapes, [&](const Profile& shape) {
+    if (shape.kv_capacity_tokens >= longest) return false;
+    r.left_out.push_back(fmt::format("{}: {} tokens of KV, but the longest request needs {}", shape.id,
+                                     Grouped(shape.kv_capacity_tokens), Grouped(longest)));
+    return true;
+  });
+  if (!r.grid.shapes.empty()) return absl::OkStatus();
+  return absl::NotFoundError(fmt::format("no configuration serves: {}", r.left_out.back()));
 }
 
 // Chooses the cache settings if the user gave none. A cache that the workload or a retention policy needs stays on.
@@ -344,6 +366,7 @@ int RunRecommend(const RecommendArguments& wished) {
   if (absl::Status drawn = DrawLoad(r.setup, arguments.workload.seed, r.workload, *base); !drawn.ok()) {
     return usage(drawn);
   }
+  if (absl::Status left = LeaveOutSmall(*base, r); !left.ok()) return fail(left);
   if (absl::Status caches = SetCaches(r.workload, r.setup.prefix_cache, r.grid.caches); !caches.ok()) {
     return usage(caches);
   }
@@ -416,7 +439,8 @@ void AddRecommend(CLI::App& tool, Chosen& chosen) {
   AddLoadSetup({app, kLoadGroup}, to);
   Group output(app, "Output (a file, or - for standard output)");
   output.Add("--json", to.json, "FILE", "write all candidates that ran");
-  output.Add("--rows", to.rows, "N", "show N candidates with the least GPUs", Whole(1, kMostCandidates));
+  output.Add("--rows", to.rows, "N", "show N candidates with the best's GPUs, and one for each of N other numbers",
+             Whole(1, kMostCandidates));
   output.AddFlag("-q,--quiet", to.quiet, "print no table and no progress bar");
   output.Add("-j,--threads", to.threads, "N", "run N replays in parallel [one per core]; results do not change",
              Whole(1, 1024));
