@@ -20,11 +20,13 @@ foreach(_part IN LISTS _takt_parts)
   install(EXPORT takt_${_part} FILE takt_${_part}.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir}
     COMPONENT takt_development)
 endforeach()
-if(TARGET takt_c)  # the library and its C header only, for hosts in other languages
-  install(TARGETS takt_c EXPORT takt_c LIBRARY COMPONENT takt_c)
-  install(EXPORT takt_c FILE takt_c.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir} COMPONENT takt_c)
-  install(FILES ${PROJECT_BINARY_DIR}/lib/libtakt_c.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT takt_c OPTIONAL)
-  install(FILES include/takt/c/takt.h include/takt/c/model.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/takt/c COMPONENT takt_c)
+if(TARGET takt_c)  # for hosts in other languages, which need nothing else of takt
+  install(TARGETS takt_c EXPORT takt_c LIBRARY COMPONENT takt_c NAMELINK_COMPONENT takt_c_development)
+  install(EXPORT takt_c FILE takt_c.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir} COMPONENT takt_c_development)
+  install(FILES ${PROJECT_BINARY_DIR}/lib/libtakt_c.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT takt_c_development
+    OPTIONAL)
+  install(FILES include/takt/c/takt.h include/takt/c/model.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/takt/c
+    COMPONENT takt_c_development)
 endif()
 if(TARGET takt_cli)
   install(TARGETS takt_cli RUNTIME COMPONENT takt_tool)
@@ -48,7 +50,7 @@ if(TARGET highs::highs)
 endif()
 configure_package_config_file(cmake/taktConfig.cmake.in taktConfig.cmake INSTALL_DESTINATION ${_takt_cmake_dir})
 write_basic_package_version_file(taktConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-foreach(_component takt_development takt_c)
+foreach(_component takt_development takt_c_development)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/taktConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/taktConfigVersion.cmake
     DESTINATION ${_takt_cmake_dir} COMPONENT ${_component})
 endforeach()
@@ -81,7 +83,7 @@ takt_pc(takt_planning "takt: plans of clusters" LIBS -ltakt_planning REQUIRES ta
   PRIVATE "fmt${_takt_solver_requires}")
 takt_pc(takt_systems "takt: systems of papers" LIBS -ltakt_systems REQUIRES takt_planning PRIVATE "fmt zlib")
 if(TARGET takt_c)
-  takt_pc(takt_c "${PROJECT_DESCRIPTION}: the C interface" LIBS -ltakt_c COMPONENT takt_c)
+  takt_pc(takt_c "${PROJECT_DESCRIPTION}: the C interface" LIBS -ltakt_c COMPONENT takt_c_development)
 endif()
 
 # Documentation for host authors: the pages, and the examples with a project that builds them.

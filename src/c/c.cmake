@@ -50,5 +50,5 @@ if(TAKT_OBJCOPY AND NOT APPLE AND NOT TAKT_SANITIZE AND NOT TAKT_COVERAGE)
     COMMAND ${CMAKE_AR} qcs ${archive} takt_c_inside.o
     DEPENDS takt_c takt_learning takt_rivals takt $<TARGET_OBJECTS:takt_c>
     COMMAND_EXPAND_LISTS VERBATIM)
-  add_custom_target(takt_c_archive DEPENDS ${archive})
+  add_custom_target(takt_c_archive ALL DEPENDS ${archive})
 endif()
