@@ -36,12 +36,18 @@ endif()
 add_dependencies(takt_c takt takt_learning takt_rivals)
 
 # The same library as one archive, for hosts that link statically (Go's). Its dependencies are included and hidden,
-# except for unique statics of templates. Hosts add the C++ runtime: -lstdc++ -lm.
-find_program(TAKT_OBJCOPY NAMES objcopy llvm-objcopy-19 llvm-objcopy)
+# except for unique statics of templates. Hosts add the C++ runtime: -lstdc++ -lm. With TAKT_C_RUNTIME, the archive
+# includes the C++ runtime, and hosts add only -lm.
+find_program(TAKT_OBJCOPY NAMES ${CMAKE_OBJCOPY} objcopy llvm-objcopy-19 llvm-objcopy)
 if(TAKT_OBJCOPY AND NOT APPLE AND NOT TAKT_SANITIZE AND NOT TAKT_COVERAGE)
   set(archive ${PROJECT_BINARY_DIR}/lib/libtakt_c.a)
   takt_inside(archives absl::status absl::statusor ZLIB::ZLIB)
   list(FILTER archives EXCLUDE REGEX "^-")  # flags of whoever links a program
+  if(TAKT_C_RUNTIME)
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libstdc++.a
+      OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    list(APPEND archives ${runtime})
+  endif()
   add_custom_command(OUTPUT ${archive}
     COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o takt_c_inside.o $<TARGET_OBJECTS:takt_c>
       --start-group $<TARGET_FILE:takt_learning> $<TARGET_FILE:takt_rivals> $<TARGET_FILE:takt> ${archives} --end-group

@@ -54,6 +54,37 @@ sh "$source/tests/package/pkg_config_c.sh" "${CC:-cc}" "$source/tests/c/host.c" 
 "$compiler" -std=c++20 root/usr/share/doc/takt/examples/step_loop.cc $(pkg-config --cflags --libs takt) -o step_loop
 ./step_loop
 
+# A module of Go outside the tree, with the archive and, with the tag takt_pkgconfig, with the shared library.
+if command -v go >/dev/null; then
+  mkdir module user
+  tar -xzf "takt-$version.tar.gz" -C module --strip-components=3 "takt-$version/bindings/go"
+  cat >user/go.mod <<END
+module user
+
+go 1.24
+
+require takt v0.0.0
+
+replace takt => ../module
+END
+  cat >user/main.go <<'END'
+package main
+
+import (
+	"fmt"
+	"takt"
+)
+
+func main() {
+	router, err := takt.NewRouter(takt.RouterOptions{Policy: "sjf", Placement: "round_robin"})
+	fmt.Println(router != nil, err)
+}
+END
+  export GOFLAGS=-mod=mod GOPROXY=off
+  (cd user && CGO_CFLAGS="-I$folder/root/usr/include" CGO_LDFLAGS="-L$folder/$libraries" go run .) | grep -x 'true <nil>'
+  (cd user && LD_LIBRARY_PATH="$folder/$libraries" go run -tags takt_pkgconfig .) | grep -x 'true <nil>'
+fi
+
 # The source archive: the same bytes twice, all tracked files, and no others.
 git -C "$source" archive --prefix="takt-$version/" --format=tar HEAD | gzip -9n | cmp - "takt-$version.tar.gz"
 [ "$(tar -tzf "takt-$version.tar.gz" | grep -vc '/$')" = "$(git -C "$source" ls-tree -r HEAD | wc -l)" ] ||

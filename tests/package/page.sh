@@ -3,7 +3,7 @@
 # its build.
 set -eu
 page=$1 TAKT=$2 built=$3
-export CMAKE_CXX_COMPILER_LAUNCHER=$4
+export TAKT CMAKE_CXX_COMPILER_LAUNCHER=$4
 PREFIX=$PWD/prefix
 # A block that names a file is that file.
 awk '
@@ -19,7 +19,7 @@ sed -i -e "s|^scripts/|$TAKT/&|" -e "1,/^cmake --install/{
   s|^cmake --build build\$|:|
   s|^cmake --install build.*|for part in development documentation; do cmake --install $built --prefix $PREFIX --component takt_\$part; done|
 }
-s|^cmake -G Ninja -S inside|& -DTAKT_UNITY=$5|" commands
+s/^cmake -G Ninja -S \(inside\|fetched\)/& -DTAKT_UNITY=$5/" commands
 grep -q "cmake --install $built" commands && grep -q '^\./host_static' commands
 set -x
 . ./commands

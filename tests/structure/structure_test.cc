@@ -588,6 +588,7 @@ TEST_CASE("the crates and the citation have the library's version") {
                                    std::pair("bindings/rust/takt/Cargo.toml", "version = \"=" TAKT_VERSION "\" }"),
                                    std::pair("integrations/dynamo/Cargo.toml", "version = \"" TAKT_VERSION "\"\n"),
                                    std::pair("integrations/dynamo/Cargo.toml", "version = \"=" TAKT_VERSION "\" }"),
+                                   std::pair("packaging/vcpkg/takt/vcpkg.json", "\"version\": \"" TAKT_VERSION "\",\n"),
                                    std::pair("CITATION.cff", "\nversion: " TAKT_VERSION "\n")}) {
     CAPTURE(file, line);
     CHECK(Read(root / file).find(line) != std::string::npos);

@@ -1,5 +1,6 @@
-//! Finds libtakt_c in TAKT_LIB_DIR, or else by pkg-config. The archive is preferred, so that a program needs no shared
-//! library of takt at run time.
+//! Finds libtakt_c in TAKT_LIB_DIR, in this crate, or by pkg-config, in this order. A packaged crate has archives that
+//! include the C++ runtime. In other folders the archive is preferred, so that a program needs no shared library of takt
+//! at run time.
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,15 @@ fn main() {
     println!("cargo::rerun-if-env-changed=TAKT_LIB_DIR");
     println!("cargo::rerun-if-env-changed=DOCS_RS");
     if env::var_os("DOCS_RS").is_some() {
+        return;
+    }
+    let own = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap_or_default())
+        .join("lib")
+        .join(env::var("TARGET").unwrap_or_default());
+    println!("cargo::rerun-if-changed=lib");
+    if env::var_os("TAKT_LIB_DIR").is_none() && own.join("libtakt_c.a").exists() {
+        link(&own, "static=takt_c", "libtakt_c.a");
+        println!("cargo::rustc-link-lib=m");
         return;
     }
     let folders = match env::var_os("TAKT_LIB_DIR") {
