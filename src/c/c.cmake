@@ -42,7 +42,7 @@ find_program(TAKT_OBJCOPY NAMES ${CMAKE_OBJCOPY} objcopy llvm-objcopy-19 llvm-ob
 if(TAKT_OBJCOPY AND NOT APPLE AND NOT TAKT_SANITIZE AND NOT TAKT_COVERAGE)
   set(archive ${PROJECT_BINARY_DIR}/lib/libtakt_c.a)
   takt_inside(archives absl::status absl::statusor ZLIB::ZLIB)
-  list(FILTER archives EXCLUDE REGEX "^-")  # flags of whoever links a program
+  list(FILTER archives EXCLUDE REGEX "^-|:-")  # flags of whoever links a program
   if(TAKT_C_RUNTIME)
     execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libstdc++.a
       OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
