@@ -1,5 +1,5 @@
-// Ceilings: the share of the engine that a class and all later classes may use together. Also the share of the KV cache
-// that a tenant may use while others wait.
+// Ceilings of classes: the share of the engine that a class and all later classes may use together. Shares of tenants:
+// the part of the KV cache that a tenant may use while others wait.
 #ifndef TAKT_SCHEDULER_CEILINGS_H_
 #define TAKT_SCHEDULER_CEILINGS_H_
 
