@@ -1,5 +1,5 @@
-"""Conan 2 recipe: the libraries of takt in C++, from this clone and with Debian's libraries. docs/start/install.md has the
-commands."""
+"""Conan 2 recipe: the libraries of takt in C++, from this clone and with Debian's libraries.
+docs/start/package_managers.md has the command."""
 import pathlib
 import re
 
@@ -27,7 +27,7 @@ class Takt(ConanFile):
     def export_sources(self) -> None:
         for pattern in ("CMakeLists.txt", "CMakePresets.json", "*.md", "LICENSE", "cmake/*", "docs/*", "examples/*",
                         "include/*", "src/*"):
-            copy(self, pattern, self._tree, self.export_sources_folder)
+            copy(self, pattern, self._tree, self.export_sources_folder, excludes="build/*")
 
     def layout(self) -> None:
         cmake_layout(self)

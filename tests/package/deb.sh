@@ -48,7 +48,8 @@ root/usr/bin/takt replay --limit 50 --quiet >/dev/null
 export PKG_CONFIG_PATH="$PWD/$libraries/pkgconfig"
 sh "$source/tests/package/pkg_config_c.sh" "${CC:-cc}" "$source/tests/c/host.c" "$PWD/host"
 # shellcheck disable=SC2046  # flags are words
-"${CC:-cc}" -std=c11 "$source/tests/c/host.c" $(pkg-config --cflags takt_c) "$libraries/libtakt_c.a" -lstdc++ -lm -o host_static
+"${CC:-cc}" -std=c11 "$source/tests/c/host.c" $(pkg-config --cflags takt_c) "$libraries/libtakt_c.a" -lstdc++ -lm \
+  -o host_static
 ./host_static
 # shellcheck disable=SC2046
 "$compiler" -std=c++20 root/usr/share/doc/takt/examples/step_loop.cc $(pkg-config --cflags --libs takt) -o step_loop
@@ -81,7 +82,8 @@ func main() {
 }
 END
   export GOFLAGS=-mod=mod GOPROXY=off
-  (cd user && CGO_CFLAGS="-I$folder/root/usr/include" CGO_LDFLAGS="-L$folder/$libraries" go run .) | grep -x 'true <nil>'
+  (cd user && CGO_CFLAGS="-I$folder/root/usr/include" CGO_LDFLAGS="-L$folder/$libraries" go run .) |
+    grep -x 'true <nil>'
   (cd user && LD_LIBRARY_PATH="$folder/$libraries" go run -tags takt_pkgconfig .) | grep -x 'true <nil>'
 fi
 
