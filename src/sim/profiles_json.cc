@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
+#include <cstdio>
 #include <limits>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -302,15 +303,16 @@ class Reader {
 }  // namespace
 
 absl::StatusOr<std::vector<Profile>> ReadProfiles(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  const auto close = [](std::FILE* file) { std::fclose(file); };
+  const std::unique_ptr<std::FILE, decltype(close)> in(std::fopen(path.c_str(), "rb"));
   if (!in) return absl::NotFoundError(path + ": cannot be opened");
   constexpr std::size_t kMost = std::size_t{64} << 20;
   std::string text;
   std::array<char, 65536> buffer;
-  while (text.size() <= kMost && (in.read(buffer.data(), buffer.size()) || in.gcount() > 0)) {
-    text.append(buffer.data(), static_cast<std::size_t>(in.gcount()));
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), in.get())) {
+    if (text.append(buffer.data(), got).size() > kMost) break;
   }
-  if (in.bad()) return absl::InvalidArgumentError(path + ": cannot be read");
+  if (std::ferror(in.get()) != 0) return absl::InvalidArgumentError(path + ": cannot be read");
   if (text.size() > kMost) return absl::ResourceExhaustedError(fmt::format("{}: more than {} bytes", path, kMost));
   SyntaxCheck check;
   if (!Json::sax_parse(text, &check)) {

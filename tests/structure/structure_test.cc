@@ -232,6 +232,14 @@ Found LeftLying(const File& file) {
   return {"left lying: " + match.str()};
 }
 
+// The page of web/ is one file that loads nothing.
+Found LoadsFromElsewhere(const File& file) {
+  static const std::regex kLoad(R"(https?:|["'`(]//|@import|\burl\(|\bsrc=|\b(fetch|importScripts)\()");
+  std::smatch match;
+  if (!std::regex_search(file.text, match, kLoad)) return {};
+  return {"loads from elsewhere: " + match.str()};
+}
+
 void HoldsFor(const std::vector<File>& files, const Rule& rule) {
   REQUIRE_FALSE(files.empty());
   for (const File& file : files) {
@@ -254,9 +262,9 @@ std::vector<File> Library() {
 }
 std::vector<File> Everything() {
   return FilesUnder(
-      {"include", "src", "tests", "examples", "integrations", "bench", "cmake", "docs", "scripts", "CMakeLists.txt",
-       "CMakePresets.json", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"},
-      {".h", ".cc", ".cmake", ".txt", ".md", ".json", ".in", ".sh", ".py", ""});
+      {"include", "src", "tests", "examples", "integrations", "bench", "cmake", "docs", "scripts", "web",
+       "CMakeLists.txt", "CMakePresets.json", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"},
+      {".h", ".cc", ".cmake", ".txt", ".md", ".json", ".in", ".sh", ".py", ".html", ".css", ".js", ".mjs", ""});
 }
 
 TEST_CASE("no include between rooms points upward") {
@@ -341,7 +349,7 @@ TEST_CASE("include guards are the path") {
                 "#ifndef TAKT_BASE_B_H_\n#define TAKT_BASE_B_H_\n#endif  // TAKT_BASE_B_H_\n"));
   CHECK_FALSE(Catches(GuardUnlikePath, "src/sim/a_b.h",
                       "#ifndef TAKT_SRC_SIM_A_B_H_\n#define TAKT_SRC_SIM_A_B_H_\n#endif  // TAKT_SRC_SIM_A_B_H_\n"));
-  HoldsFor(FilesUnder({"include/takt", "src", "tests", "bench", "integrations"}, {".h"}), GuardUnlikePath);
+  HoldsFor(FilesUnder({"include/takt", "src", "tests", "bench", "integrations", "web"}, {".h"}), GuardUnlikePath);
 }
 
 TEST_CASE("the library throws, prints, reads no clock and starts no thread") {
@@ -355,8 +363,16 @@ TEST_CASE("the library throws, prints, reads no clock and starts no thread") {
 TEST_CASE("sources are ASCII") {
   CHECK(Catches(NotAscii, "src/a.cc", "// caf\xc3\xa9\n"));
   CHECK(Catches(NotAscii, "src/a.cc", "\tint a;\n"));
-  HoldsFor(FilesUnder({"include", "src", "examples", "integrations", "bench", "cmake"}, {".h", ".cc", ".cmake"}),
+  HoldsFor(FilesUnder({"include", "src", "examples", "integrations", "bench", "cmake", "web"}, {".h", ".cc", ".cmake"}),
            NotAscii);
+}
+
+TEST_CASE("the page in a browser loads nothing from elsewhere") {
+  CHECK(Catches(LoadsFromElsewhere, "web/index.html", "<script src=\"a.js\"></script>"));
+  CHECK(Catches(LoadsFromElsewhere, "web/page.css", "a { background: url(a.png); }"));
+  CHECK(Catches(LoadsFromElsewhere, "web/page.js", "const a = '//example.org/a';"));
+  CHECK_FALSE(Catches(LoadsFromElsewhere, "web/page.js", "const a = 1;  // one\n"));
+  HoldsFor(FilesUnder({"web"}, {".html", ".css", ".js"}), LoadsFromElsewhere);
 }
 
 TEST_CASE("docs list every counter, policy, placement, pause policy, retention policy and gate") {
