@@ -1,10 +1,11 @@
 'use strict';
 
 const $ = id => document.getElementById(id);
-const kDefaults = {workload: 'agents', count: 150, seed: 1, a: 'fcfs', b: 'uncached', load: 0, cache: 34, error: 5,
+const kDefaults = {workload: 'agents', count: 60, seed: 1, a: 'fcfs', b: 'uncached', load: 0, cache: 34, error: 5,
   keep: 'own', profile: 'aic/llama-3.1-8b/h100/bf16/tp1', columns: '', more: '', metric: 'ttft', request: ''};
-const kCounts = {agents: ['Sessions', 150], flows: ['Workflows', 1200], single: ['Requests', 5000], own: ['', 0]};
+const kCounts = {agents: ['Sessions', 60], flows: ['Workflows', 1200], single: ['Requests', 5000], own: ['', 0]};
 const kPhases = ['queued', 'prefill', 'decode', 'preempted', 'tool', 'held'];
+const kBlockTokens = 16;  // of the KV cache
 const kAutomaticCliff = 4000;  // requests; more wait for the button
 let settings = {...kDefaults};
 let own = null;  // the dropped file {name, bytes}
@@ -132,7 +133,7 @@ function showSettings() {
   $('workload-file').hidden = settings.workload !== 'agents';
   $('load-text').textContent = `arrivals \u00d7 ${rateScale()}`;
   $('cache-text').textContent = `${grouped(cacheOf(settings.cache))} tokens`;
-  $('error-text').textContent = sigma() > 0 ? `factor of about ${number(Math.exp(sigma()))}` : 'exact';
+  $('error-text').textContent = sigma() > 0 ? `about \u00d7 ${number(Math.exp(sigma()))}` : 'exact';
   $('load').setAttribute('aria-valuetext', $('load-text').textContent);
   $('cache').setAttribute('aria-valuetext', $('cache-text').textContent);
   $('error').setAttribute('aria-valuetext', $('error-text').textContent);
@@ -145,8 +146,9 @@ function fillLists(policies, profiles) {
     const [, name, text] = /^  ([a-z_]+) +(.*)$/.exec(line) ?? [];
     if (name) policyText[name] = text;
   }
-  for (const list of ['a', 'b']) $(list).append(...Object.keys(policyText).map(p => element('option', {value: p}, p)));
-  for (const [, id] of profiles.matchAll(/^  (\S+\/\S+)/gm)) $('profile').append(element('option', {value: id}, id));
+  const fill = (list, names) => $(list).replaceChildren(...names.map(name => element('option', {value: name}, name)));
+  for (const list of ['a', 'b']) fill(list, Object.keys(policyText));
+  fill('profile', [...profiles.matchAll(/^  (\S+\/\S+)/gm)].map(([, id]) => id));
 }
 
 // ---- a run --------------------------------------------------------------------------------------------------------
@@ -171,10 +173,14 @@ function readCsv(bytes, runs) {
   });
 }
 
-let wanted = false, timer = 0, beganAt = 0, serial = 0;
+function showCommand() {
+  $('command').textContent = commandOf() ? textOf(commandOf().args, '--json', 'takt.json') : '';
+}
+
+let wanted = false, timer = 0, beganAt = 0, serial = 0, listening = false;
 function change() {
   writeHash(), showSettings();
-  $('command').textContent = commandOf() ? textOf(commandOf().args, '--json', 'takt.json') : '';
+  showCommand();
   $('equal').textContent = '', $('check').value = '';
   wanted = true;
   if (main.busy && performance.now() - beganAt > 500) main.cancel();
@@ -208,7 +214,7 @@ async function start() {
     document.body.dataset.done = textOf(command.args);
   }
   if (wanted) start();
-  else scheduleCliff();
+  else if (listening) scheduleCliff();
 }
 
 function cancel() {
@@ -220,7 +226,7 @@ function cancel() {
 
 // ---- plots --------------------------------------------------------------------------------------------------------
 
-const kBox = {width: 560, height: 300, left: 56, right: 548, top: 10, bottom: 258};
+const kBox = {height: 300, left: 56, top: 10, bottom: 258};
 
 // Returns a function from values to pixels, with its ticks.
 function axis(least, most, from, to, log) {
@@ -241,17 +247,20 @@ function axis(least, most, from, to, log) {
   return Object.assign(place, {ticks: ticks.filter(t => t >= least * 0.999 && t <= most * 1.001)});
 }
 
+// The ticks of a horizontal axis, at least 48 pixels apart.
+const thinned = place => place.ticks.filter((t, i, all) => i % Math.ceil(48 / Math.max(1, place(all[1]) - place(all[0]) || 48)) === 0);
+
 const svgText = (x, y, anchor, text) => `<text x="${x}" y="${y}" text-anchor="${anchor}">${text}</text>`;
 
 // lines: [{name, style, points: [[x, y]]}]; x and y: {least, most, log, label, format}.
 function plot(host, {x, y, lines, marks = false, now}) {
-  const {width, height, left, right, top, bottom} = kBox;
+  const width = Math.max(260, host.clientWidth), right = width - 12, {height, left, top, bottom} = kBox;
   const px = axis(x.least, x.most, left, right, x.log), py = axis(y.least, y.most, bottom, top, y.log);
   const parts = [];
   for (const t of py.ticks) {
     parts.push(`<path class="grid" d="M${left} ${py(t)}H${right}"/>`, svgText(left - 6, py(t) + 4, 'end', y.format(t)));
   }
-  for (const t of px.ticks) {
+  for (const t of thinned(px)) {
     parts.push(`<path class="grid" d="M${px(t)} ${top}V${bottom}"/>`, svgText(px(t), bottom + 18, 'middle', x.format(t)));
   }
   parts.push(svgText((left + right) / 2, height - 6, 'middle', x.label));
@@ -517,11 +526,14 @@ function reasons(request, r, picked, slices) {
       `${grouped(before)} had come earlier, and ${grouped(passed)} had come later and passed it.`);
     const mean = picked && meansOf(picked.samples, arrival, start);
     if (mean) {
-      const kv = mean.kv * 16 / shown.json.engine.kv_tokens, seats = shown.json.engine.max_seqs;
-      add(`Meanwhile ${number(mean.waiting)} requests waited and ${number(mean.running)} of at most ${seats} ran. ` +
-        `The KV cache was ${number(Math.min(1, kv) * 100)} % full, including KV kept for later turns.`);
-      const cause = mean.running > 0.97 * seats ? 'a free place among the running requests' :
-        kv > 0.9 ? 'KV memory' : 'its turn in the prefill of prompts: each step has a limit of tokens';
+      const {engine} = shown.json, gate = engine.gate ?? 'none';
+      const kv = mean.kv * kBlockTokens / engine.kv_tokens / engine.instances, seats = engine.max_seqs * engine.instances;
+      add(`Meanwhile ${number(mean.waiting)} requests waited, and ${number(mean.running)} ran, of at most ${seats}. ` +
+        `They used ${number(Math.min(1, kv) * 100)} % of the KV cache${gate === 'none' ? '' : '; turns that had ended kept KV in the rest'}. ` +
+        `A step had ${number(mean.tokens)} of at most ${grouped(engine.token_budget)} tokens.`);
+      const cause = mean.running > 0.97 * seats ? 'a free place among the running requests' : kv > 0.9 ? 'KV memory' :
+        mean.tokens > 0.8 * engine.token_budget ? 'room in a step: the prefill of other prompts filled the steps' :
+        gate !== 'none' ? `the gate ${gate}, which protects the KV of other agents' turns` : 'requests that the policy ranks first';
       add(element('strong', {}, `So it waited mostly for ${cause}.`));
     }
     held.sort((u, v) => v[0] - u[0]);
@@ -552,10 +564,10 @@ function scheduleCliff() {
   side.cancel(), ++cliffRun;
   cliff = {key: '', points: []};
   $('cliff-state').textContent = '';
-  showCliff();
   clearTimeout(cliffTimer);
   const shares = shown && shown.json.runs[0].metrics.cached_share !== undefined;
-  $('cliff-run').disabled = !shares;
+  $('cliff-run').hidden = !shares, $('cliff-plots').hidden = !shares;
+  showCliff();
   if (!shares) $('cliff-state').textContent = 'These requests share no prompts. Choose the sessions of agents.';
   else if (shown.json.workload.requests <= kAutomaticCliff) cliffTimer = setTimeout(shrink, 700);
 }
@@ -584,6 +596,7 @@ async function shrink() {
 }
 
 function showCliff() {
+  if ($('cliff-plots').hidden) return;
   const x = {least: cacheOf(16), most: cacheOf(52), log: true, label: 'KV cache [tokens]',
     format: v => v >= 1e6 ? `${number(v / 1e6)}M` : `${number(v / 1e3)}k`};
   const names = {own: 'takt\u2019s cache', lru: 'LRU cache'};
@@ -639,6 +652,7 @@ const copy = (button, text) => navigator.clipboard.writeText(text).then(() => {
 // ---- begin --------------------------------------------------------------------------------------------------------
 
 function listen() {
+  listening = true;
   $('settings').addEventListener('submit', event => event.preventDefault());
   for (const key of ['load', 'cache', 'error', 'count', 'seed']) {
     $(key).addEventListener('input', () => {
@@ -690,7 +704,7 @@ function listen() {
     const step = {ArrowRight: 1, ArrowLeft: -1, PageUp: 100, PageDown: -100}[event.key];
     if (step && shown) event.preventDefault(), choose(Number(settings.request) + step);
   });
-  addEventListener('resize', () => shown && showDots());
+  addEventListener('resize', () => shown && (showCdf(), showDots(), showCliff()));
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => shown && showDots());
   addEventListener('hashchange', () => { readHash(), change(); });
 }
@@ -699,10 +713,14 @@ async function begin() {
   readHash();
   const program = await unpack();
   main = new Machine(program), side = new Machine(program);
-  const [policies, profiles] = [await main.run(['policies'], {}), await main.run(['profiles'], {})];
+  writeHash(), showSettings();
+  wanted = true;
+  await start();
+  const [policies, profiles] = [await side.run(['policies'], {}), await side.run(['profiles'], {})];
   fillLists(policies.out, profiles.out);
   listen();
-  change();
+  showSettings(), showCommand();
+  scheduleCliff();
 }
 begin().catch(error => {
   $('fault').textContent = `This browser cannot run the page: ${error.message}`, $('fault').hidden = false;

@@ -4,19 +4,20 @@
 let compiled;
 const schedule = {key: 0, text: ''};  // of the last result that was traced
 
-// Returns for each run of a schedule (docs/reference/cli_files.md) the request's slices [phase, from, to] and the
-// samples [time, value] of the counters; times in seconds.
+// Returns for each run of a schedule (docs/reference/cli_files.md) the request's slices [phase, from, to], and samples
+// [time, value] of the counters and of the tokens of each step; times in seconds.
 function pick(text, request) {
   const runs = [];
   const own = `"tid":${request + 1},"ts"`;
-  let process = -1;
   for (let at = 0, end; (end = text.indexOf('\n', at)) >= 0; at = end + 1) {
     if (text.startsWith('{"ph":"M","name":"process_name"', at) && text.slice(at, end).includes(': instance 0"')) {
-      runs.push({slices: [], samples: {waiting: [], running: [], kv: []}});
+      runs.push({slices: [], samples: {waiting: [], running: [], kv: [], tokens: []}});
     }
-    if (text.startsWith('{"ph":"X","name":"step"', at)) continue;
     const run = runs.at(-1);
-    if (text.startsWith('{"ph":"X"', at)) {
+    if (text.startsWith('{"ph":"X","name":"step"', at)) {
+      const [, ts, prefill, decode] = /"ts":([\d.]+).*"prefill_tokens":(\d+),"decode_tokens":(\d+)/.exec(text.slice(at, end));
+      run.samples.tokens.push([ts / 1e6, Number(prefill) + Number(decode)]);
+    } else if (text.startsWith('{"ph":"X"', at)) {
       const line = text.slice(at, end);
       if (!line.includes(own)) continue;
       const {name, ts, dur} = JSON.parse(line.replace(/,$/, ''));
