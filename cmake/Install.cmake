@@ -34,6 +34,8 @@ if(TARGET takt_cli)
   if(TARGET takt_observe)
     install(TARGETS takt_observe RUNTIME COMPONENT takt_tool OPTIONAL)
   endif()
+  # Man pages and completions, which scripts/packages makes with the built tool.
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/shell/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT takt_tool OPTIONAL)
 endif()
 install(DIRECTORY include/takt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT takt_development)
 
