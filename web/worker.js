@@ -4,8 +4,8 @@
 let compiled;
 const schedule = {key: 0, text: ''};  // of the last result that was traced
 
-// Returns for each run of a schedule (docs/reference/cli_files.md) the request's slices [phase, from, to], and samples
-// [time, value] of the counters and of the tokens of each step; times in seconds.
+// Returns the request's slices [phase, from, to] for each run of a schedule (docs/reference/cli_files.md). Also returns
+// samples [time, value] of the counters and of the tokens of each step. Times are in seconds.
 function pick(text, request) {
   const runs = [];
   const own = `"tid":${request + 1},"ts"`;

@@ -1,6 +1,6 @@
 """Converts traces of other tools to files that takt replays.
 
-``python -m takt.convert dynamo trace.jsonl.gz --output workload.jsonl`` reads request traces of Dynamo, ``weka``
+``python -m takt.convert dynamo trace.jsonl.gz --output workload.jsonl`` reads request traces of Dynamo. ``weka`` reads
 sessions of coding agents, and ``otel`` spans of generative AI in OTLP JSON. Prompts and answers are not copied."""
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class _Record:
     """A JSON object, and its place in messages."""
 
     of: dict[str, Any]
-    where: str
+    place: str
 
     def fault(self, key: str, wish: str) -> TraceError:
-        return TraceError(f"{self.where}: {key} is {json.dumps(self.of.get(key))[:80]}; expected {wish}")
+        return TraceError(f"{self.place}: {key} is {json.dumps(self.of.get(key))[:80]}; expected {wish}")
 
     def inner(self, key: str) -> _Record:
         value = self.of.get(key)
         if not isinstance(value, dict):
             raise self.fault(key, "an object")
-        return _Record(value, f"{self.where}: {key}")
+        return _Record(value, f"{self.place}: {key}")
 
     def text(self, key: str) -> str:
         value = self.of.get(key)
@@ -104,14 +104,14 @@ def _lines(paths: Iterable[str | Path]) -> Iterator[tuple[str, str]]:
             raise TraceError(f"{path}: {error}") from None
 
 
-def _object(where: str, text: str) -> _Record:
+def _object(place: str, text: str) -> _Record:
     try:
         value = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise TraceError(f"{where}: is no JSON: {error}") from None
+        raise TraceError(f"{place}: is no JSON: {error}") from None
     if not isinstance(value, dict):
-        raise TraceError(f"{where}: expected a JSON object")
-    return _Record(value, where)
+        raise TraceError(f"{place}: expected a JSON object")
+    return _Record(value, place)
 
 
 def _after(calls: Sequence[_Call]) -> list[list[int]]:
@@ -173,7 +173,7 @@ def _dynamo(lines: Iterable[tuple[str, str]], skipped: Callable[[TraceError], No
         try:
             record = _object(where, text)
             if isinstance(record.of.get("event"), dict):  # as file sinks write it
-                record = _Record(record.of["event"], record.where)
+                record = _Record(record.of["event"], record.place)
             schema = record.text("schema")
             if not schema.startswith("dynamo."):
                 raise record.fault("schema", "dynamo.request.trace.v1 or dynamo.agent.trace.v1")
@@ -238,7 +238,7 @@ def _attributes(span: _Record) -> _Record:
             raise span.fault("attributes", "objects with key and value")
         for kind, of in value.items():
             told[each["key"]] = int(of) if kind == "intValue" and isinstance(of, str) and of.isdigit() else of
-    return _Record(told, span.where)
+    return _Record(told, span.place)
 
 
 def _nanoseconds(span: _Record, key: str) -> float:
@@ -257,7 +257,7 @@ def _spans(record: _Record) -> Iterator[_Record]:
                 continue
             if not isinstance(of.of[key], list) or not all(isinstance(x, dict) for x in of.of[key]):
                 raise of.fault(key, "a list of objects")
-            yield from (_Record(x, f"{of.where}: {key}[{i}]") for i, x in enumerate(of.of[key]))
+            yield from (_Record(x, f"{of.place}: {key}[{i}]") for i, x in enumerate(of.of[key]))
 
     if "resourceSpans" not in record.of:
         raise record.fault("resourceSpans", "the spans of an OTLP export")
@@ -327,7 +327,7 @@ def _session(trace: _Record) -> dict[str, Any]:
         listed = of.of.get("requests")
         if not isinstance(listed, list) or not all(isinstance(r, dict) for r in listed):
             raise of.fault("requests", "a list of objects")
-        return [_Record(r, f"{of.where}: requests[{i}]") for i, r in enumerate(listed)]
+        return [_Record(r, f"{of.place}: requests[{i}]") for i, r in enumerate(listed)]
 
     def runs(hashes: Iterable[int]) -> list[list[int]]:
         listed: list[list[int]] = []
