@@ -636,8 +636,9 @@ async function take(file) {
 
 async function report() {
   const tab = window.open('', '_blank');
-  if (main.busy) main.cancel();
-  const result = await main.run([...shown.args, '--html', 'report.html'], shown.files);
+  const machine = new Machine(main.program);
+  const result = await machine.run([...shown.args, '--html', 'report.html'], shown.files);
+  machine.worker.terminate();
   const url = URL.createObjectURL(new Blob([result.files['report.html']], {type: 'text/html'}));
   if (tab) tab.location = url;
   else save(result.files['report.html'], 'report.html', 'text/html');
