@@ -1,6 +1,6 @@
 # Debian packages of the components, for CPack. `scripts/packages` makes them.
-find_program(TAKT_DPKG dpkg-deb)
-if(NOT TAKT_DPKG OR NOT TARGET takt_c OR NOT TARGET takt_cli)
+find_program(TAKT_SHLIBDEPS dpkg-shlibdeps)
+if(NOT TAKT_SHLIBDEPS OR NOT TARGET takt_c OR NOT TARGET takt_cli)
   return()
 endif()
 set(CPACK_GENERATOR DEB)
