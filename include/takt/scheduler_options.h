@@ -134,8 +134,8 @@ struct SchedulerOptions {
   // Minimum prompt tokens that a step computes if prompts need them, even if that breaks the pace. So prompts never
   // stop.
   Tokens least_prefill{64};
-  // kLedger: share of the KV cache that the running requests of a tenant may hold while a tenant that holds less waits.
-  // So no share keeps the engine idle. A block that requests share counts for each. 1: no limit.
+  // kLedger: share of the KV cache that the running requests of a tenant may hold at an admission. A tenant that does
+  // not run may exceed it by one request. A block that requests share counts for each. 1: no limit.
   double tenant_kv_share = 1;
 
   // InvalidArgument lists all invalid fields with their values, one per line.

@@ -29,9 +29,10 @@ takt_status TakeBounds(const From& from, To& to, takt_error* error) {
 
 // Reads "NAME=VALUE,..." and passes the changed options to `set`.
 template <class Options, class Set>
-takt_status ChangeOptions(Options options, const char* changes, takt_error* error, Set&& set) {
+takt_status ChangeOptions(const Options& from, const char* changes, takt_error* error, Set&& set) {
   if (changes == nullptr) return Say(error, TAKT_E_NULL, "changes is NULL");
   return UnlessMemoryEnds(error, [&]() -> takt_status {
+    Options options = from;
     if (absl::Status read = internal::ReadOptions(changes, options); !read.ok()) return Invalid(error, "", read);
     const absl::Status done = set(options);
     return done.ok() ? TAKT_OK : Invalid(error, "", done);

@@ -815,15 +815,14 @@ bool Shadow::HasCeilings() const {
 }
 
 // Reads from the scheduler which waiting requests the policy or a ceiling keeps out. If requests ended in the middle of
-// the plan, others may have been kept out before. An admission may end the wait of a tenant that others waited for.
+// the plan, others may have been kept out before.
 void Shadow::ReadDeclined(const StepPlan& plan, const Scheduler& scheduler) {
   if (!policy_.hooks().declines && !HasCeilings()) return;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
     const WaitsFor reason = scheduler.Explain(id).waits_for;
-    life.declined =
-        life.is == Is::kWaiting && (setup_.options.tenant_kv_share < 1 || fails_ || finished_ || !plan.failed.empty() ||
-                                    reason == WaitsFor::kDeclined || reason == WaitsFor::kCeiling);
+    life.declined = life.is == Is::kWaiting && (fails_ || finished_ || !plan.failed.empty() ||
+                                                reason == WaitsFor::kDeclined || reason == WaitsFor::kCeiling);
   }
 }
 

@@ -119,7 +119,7 @@ class WatchedLives {
     std::int64_t blocks = 0;  // blocks of its prompt, which its row has at least
   };
 
-  // An admission of a tenant that runs may exceed its share only if no tenant without a row waits.
+  // An admission of a tenant that runs keeps its share.
   void Shares(const Transition& t, Seen& life) {
     life.tenant = t.about->tenant;
     if (t.from == RequestStatus::kRunning || t.to != RequestStatus::kRunning) return;
@@ -132,11 +132,7 @@ class WatchedLives {
     if (share_ == INT64_MAX) return;
     const std::int64_t own = held(life.tenant);
     if (own == 0 || own + life.blocks <= share_) return;
-    for (const Seen& other : lives_) {
-      if (other.status != RequestStatus::kWaiting || other.tenant == life.tenant || held(other.tenant) > 0) continue;
-      Say(fmt::format("request {} was admitted over the share of tenant {}, and tenant {} waits", t.request.value,
-                      life.tenant.value, other.tenant.value));
-    }
+    Say(fmt::format("request {} was admitted over the share of tenant {}", t.request.value, life.tenant.value));
   }
 
   // Counts rows by class. An admission must keep the ceilings that always hold, unless no row of the request's class or
@@ -221,7 +217,7 @@ class WatchedLives {
   ClassLimitsList classes_ = {};
   std::int32_t most_ = 0;
   std::int32_t block_tokens_ = 1;
-  std::int64_t share_ = INT64_MAX;  // blocks that a tenant may hold while others wait
+  std::int64_t share_ = INT64_MAX;  // blocks that a tenant may hold
   std::array<std::int32_t, kMostClasses> rows_ = {};  // rows by class
   std::string fault_;
 };

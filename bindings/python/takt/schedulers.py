@@ -363,8 +363,8 @@ class Scheduler(Measured):
     waiting requests (docs/howto/bounds.md): ``max_waiting``, ``max_waiting_tokens``, ``tenant_max_waiting``,
     ``tenant_max_waiting_tokens``, and ``class_limits``, for example ``"0:100:50000:30;10::200000:600"``. Time limits
     in seconds: ``max_resume_wait``, ``max_blocked``, ``max_paused``. Against preemptions: ``reserve_output``,
-    ``victims`` ("rank", "least_lost"), ``begun_first``. ``tenant_kv_share``: share of the KV cache that a tenant may
-    hold while a tenant that holds less waits. ``record``: a
+    ``victims`` ("rank", "least_lost"), ``begun_first``. ``tenant_kv_share``: share of the KV cache that the
+    running requests of a tenant may hold. ``record``: a
     function that receives the log in pieces of bytes. None: takt's default.
 
     ``last_plan`` is the newest plan, even if the call that made it raised an exception of a key, an oracle or
@@ -938,7 +938,8 @@ class Scheduler(Measured):
         """Changes options while requests run: ``max_waiting``, ``max_waiting_tokens``, ``tenant_max_waiting``,
         ``tenant_max_waiting_tokens``, ``class_limits``, ``max_resume_wait``, ``max_blocked``, ``max_paused``,
         ``kv_watermark``, ``reserve_output``, ``prefix_wait``, ``preempt_margin``, ``token_pace``, ``least_prefill``,
-        ``tenant_kv_share``. None removes a limit on a number of requests or tokens. The next plan sheds what exceeds a smaller bound.
+        ``tenant_kv_share``. None removes a limit on a number of requests or tokens. The next plan sheds what exceeds a
+        smaller bound.
         `OptionError`, without effect, names an option that is unknown, invalid or cannot change."""
         self._ready("set_options")
         error = initialised(abi.takt_error)

@@ -394,7 +394,7 @@ typedef struct takt_scheduler_options {
   double token_pace;  // target time between two tokens of a running request [s]; 0: none
   int32_t least_prefill;  // minimum prompt tokens of a step, even if that breaks the pace
   uint32_t reserved_pace;
-  double tenant_kv_share;  // share of the KV cache that a tenant may hold while a tenant with less waits; 1: no limit
+  double tenant_kv_share;  // share of the KV cache that the running requests of a tenant may hold; 1: no limit
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;

@@ -9,7 +9,8 @@
 
 namespace takt {
 
-// Chooses the instance of the workflow's last turn; otherwise the instance with the fewest requests.
+// Chooses the instance of the workflow's last turn, or the one with more reported blocks of the prompt; otherwise the
+// instance with the fewest requests.
 class SessionPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "session";

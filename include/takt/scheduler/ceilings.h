@@ -1,5 +1,5 @@
 // Ceilings of classes: the share of the engine that a class and all later classes may use together. Shares of tenants:
-// the part of the KV cache that a tenant may use while others wait.
+// the part of the KV cache that the running requests of one tenant may use.
 #ifndef TAKT_SCHEDULER_CEILINGS_H_
 #define TAKT_SCHEDULER_CEILINGS_H_
 
@@ -27,11 +27,10 @@ namespace takt::internal {
 // requests may pass the first request of a class that is kept out. After `admission_window` of these, requests of its
 // class and of later classes that come after it are kept out until it has room.
 //
-// With `tenant_kv_share`, a request is kept out if its tenant would hold more than that share, and a waiting tenant
-// holds less. So the waiting tenant that holds least is never kept out. After the first request of a tenant that is
-// kept out, later ones of the tenant are kept out too. A tenant without rows is never kept out.
+// With `tenant_kv_share`, a request is kept out if its tenant would hold more than that share. Smaller requests of the
+// tenant may pass it. A tenant without rows is never kept out.
 //
-// Invariant: each tenant with a row or a waiting request is in `tenants_`. `running_` equals a recount of the rows. If
+// Invariant: `tenants_` has the tenants with rows. `running_` equals a recount of the rows. If
 // `read_`, `blocks_` has the blocks of all rows as of the first question of this plan, and of those admitted since.
 // Each waiting request is in the line of its class, and needs at least the line's `least` blocks.
 class Ceilings {
@@ -45,23 +44,29 @@ class Ceilings {
   // The classes or the share of tenants have changed from `before`. Soft ceilings of new classes hold from the next
   // arrival on.
   void OptionsChanged(const SchedulerOptions& before) {
-    if (before.class_limits == s_.options.class_limits && before.tenant_kv_share == s_.options.tenant_kv_share) return;
-    s_.ceilings = Any(s_.options) ? this : nullptr;
+    const bool classes = !(before.class_limits == s_.options.class_limits);
+    if (!classes && before.tenant_kv_share == s_.options.tenant_kv_share) return;
+    const bool was = std::exchange(s_.ceilings, Any(s_.options) ? this : nullptr) != nullptr;
+    const bool lines_stay = was && s_.ceilings != nullptr && !classes;
     ++version_;
-    held_ = 0, read_ = false;
-    running_ = asked_ = {}, lines_ = {};
-    if (!(before.class_limits == s_.options.class_limits)) until_.fill(kUnset);
+    read_ = false;
     for (Slot t = 0; t < tenants_.slots(); ++t) {
-      if (Tenant& tenant = tenants_[t]; tenant.rows + tenant.waiting > 0) tenants_.Erase(t, tenant.id), tenant = {};
+      if (Tenant& tenant = tenants_[t]; tenant.rows > 0) tenants_.Erase(t, tenant.id), tenant = {};
     }
+    if (!lines_stay) held_ = 0, running_ = asked_ = {}, lines_ = {};
+    if (classes) until_.fill(kUnset);
     for (const std::uint32_t lane : s_.running.order()) {
       const Row& row = s_.running.Stored(lane);
       if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
       Record& record = s_.table[row.slot];
+      if (lines_stay) {
+        Count(record, 1);
+        continue;
+      }
       record.ceiling_class = -1;
       if (s_.ceilings != nullptr) Joined(record, row);
     }
-    for (Slot slot = 0; s_.ceilings != nullptr && slot < s_.table.slots(); ++slot) {
+    for (Slot slot = 0; !lines_stay && s_.ceilings != nullptr && slot < s_.table.slots(); ++slot) {
       if (s_.table[slot].status == RequestStatus::kWaiting) Enqueued(slot);
     }
   }
@@ -91,11 +96,9 @@ class Ceilings {
     line.waiting.Append(places_, slot);
     places_[slot].line = static_cast<std::int8_t>(of);
     places_[slot].passes = 0;
-    Count(record, 0, 1);
   }
   // `goes`: it gets a row. Call this before it leaves the queue.
   void Dequeued(Slot slot, bool goes) {
-    Count(s_.table[slot], 0, -1);
     Line& line = LineOf(slot);
     line.waiting.Remove(places_, slot);
     if (goes) VisitPassed(slot, [this](Line& passed) { ++places_[passed.first].passes; });
@@ -105,7 +108,6 @@ class Ceilings {
   }
   // A ceiling keeps out this waiting request, which was the next in order. It may be passed if a smaller one has room.
   void Keep(Slot slot) {
-    KeepForShare(slot);
     Line& line = LineOf(slot);
     const int its = places_[slot].line - 1;
     if (MayKeep(line, slot) && HasRoom(its, 1, 0) && !HasRoom(its, s_.table[slot])) line.first = slot, line.asked = 0;
@@ -124,7 +126,6 @@ class Ceilings {
 
   void BeginPlan() {
     read_ = false;
-    if (std::exchange(kept_for_share_, false)) ++version_;  // the rows of others grow without a visit
     std::uint32_t held = 0;
     for (std::size_t i = 0; i < s_.options.class_limits.size(); ++i) held |= Holds(i) ? std::uint32_t{1} << i : 0u;
     if ((held_ & ~held) != 0) ++version_;
@@ -144,11 +145,11 @@ class Ceilings {
   void Joined(Record& record, const Row& row) {
     record.ceiling_class = static_cast<std::int8_t>(ClassOf(record));
     Add(running_, record.ceiling_class, row.sequences);
-    Count(record, 1, 0);
+    Count(record, 1);
     if (read_) AddBlocks(record, row.blocks);
   }
   void Left(const Record& record, const Row& row) {
-    Count(record, -1, 0);
+    Count(record, -1);
     if (record.ceiling_class >= 0) --running_[Index(record)].rows;
     Shrank(record, row.sequences);
   }
@@ -160,8 +161,7 @@ class Ceilings {
     ++version_;
   }
 
-  // Returns true if no ceiling keeps this waiting request out. O(classes), and once per plan O(rows). With shares of
-  // tenants, also O(tenants) after each admission.
+  // Returns true if no ceiling keeps this waiting request out. O(classes), and once per plan O(rows).
   bool Admits(const Record& record) {
     if (OfTenants(s_.options) && !HasShare(record)) return false;
     const int its = ClassOf(record);
@@ -199,7 +199,6 @@ class Ceilings {
       if ((open >> i & 1) == 0) return true;
       const Record& record = s_.table[slot];
       least[i] = std::min(least[i], kv_.BlocksFor(record));
-      KeepForShare(slot);
       --left;
       if (--unseen[i] == 0) lines_[i].least = least[i];
       if (!visit(slot)) return false;
@@ -246,10 +245,10 @@ class Ceilings {
     const auto i = static_cast<std::size_t>(places_[slot].line);
     return places_[slot].line == ClassOf(record) + 1 && lines_[i].least <= kv_.BlocksFor(record);
   }
-  // Returns true if the counts of tenants have these sums.
-  bool HasTenants(std::int64_t rows, std::int64_t waiting) const {
-    for (const Tenant& tenant : tenants_.records()) rows -= tenant.rows, waiting -= tenant.waiting;
-    return !OfTenants(s_.options) || (rows == 0 && waiting == 0);
+  // Returns true if the tenants have as many rows.
+  bool HasTenants(std::int64_t rows) const {
+    for (const Tenant& tenant : tenants_.records()) rows -= tenant.rows;
+    return !OfTenants(s_.options) || rows == 0;
   }
   // Returns true if the counts of this class are these.
   bool Has(std::size_t i, std::int32_t rows, std::int32_t seqs) const {
@@ -274,9 +273,8 @@ class Ceilings {
   };
   struct Tenant {
     TenantId id;
-    std::int32_t rows = 0, waiting = 0;
+    std::int32_t rows = 0;
     std::int64_t blocks = 0;  // blocks of its rows, if `read_`
-    Slot first = kNoSlot;  // the first waiting request that its share kept out
   };
   struct Place {
     AgeLink age;
@@ -293,58 +291,26 @@ class Ceilings {
     ++use.rows, use.seqs += seqs;
   }
 
-  // Adds rows and waiting requests of the request's tenant.
-  void Count(const Record& record, std::int32_t rows, std::int32_t waiting) {
+  // Adds rows of the request's tenant.
+  void Count(const Record& record, std::int32_t rows) {
     if (!OfTenants(s_.options)) return;
     const TenantId id = record.state.request.tenant;
     Slot t = tenants_.Find(id);
     if (t == kNoSlot) t = tenants_.Insert(id, {id});
-    Tenant& tenant = tenants_[t];
-    tenant.rows += rows, tenant.waiting += waiting;
-    if (waiting < 0 && tenant.first == record.state.slot) tenant.first = kNoSlot;
-    least_waiting_ = kUnknown;
-    if (tenant.rows + tenant.waiting == 0) tenants_.Erase(t, id), tenant = {};
+    tenants_[t].rows += rows;
+    if (tenants_[t].rows == 0) tenants_.Erase(t, id), tenants_[t] = {};
   }
   void AddBlocks(const Record& record, std::int64_t blocks) {
     if (record.ceiling_class >= 0) blocks_[Index(record)] += blocks;
-    if (!OfTenants(s_.options)) return;
-    tenants_.Get(record.state.request.tenant)->blocks += blocks;
-    least_waiting_ = kUnknown;
+    if (OfTenants(s_.options)) tenants_.Get(record.state.request.tenant)->blocks += blocks;
   }
 
   // Returns false if the share of its tenant keeps this waiting request out.
   bool HasShare(const Record& record) {
     const Tenant* tenant = tenants_.Get(record.state.request.tenant);
-    if (tenant == nullptr || tenant->rows == 0) return true;
-    const Slot first = tenant->first, slot = record.state.slot;
-    if (first != kNoSlot && first != slot && IsAfter(slot, first) && IsOver(*tenant, s_.table[first])) return false;
-    return !Exceeds(*tenant, record);
-  }
-  // Returns true if the tenant would exceed its share by this request, and a waiting tenant holds less.
-  bool Exceeds(const Tenant& tenant, const Record& record) {
+    if (tenant == nullptr) return true;
     ReadBlocks();
-    const std::int64_t most = Share(s_.options.tenant_kv_share, kv_.ledger.total());
-    return tenant.blocks + BlocksOf(record) > most && LeastWaiting() < tenant.blocks;
-  }
-  bool IsOver(const Tenant& tenant, const Record& record) { return MayRun(record) && Exceeds(tenant, record); }
-  // Returns the fewest blocks of a tenant with a waiting request.
-  std::int64_t LeastWaiting() {
-    if (least_waiting_ != kUnknown) return least_waiting_;
-    least_waiting_ = std::numeric_limits<std::int64_t>::max();
-    for (const Tenant& tenant : tenants_.records()) {
-      if (tenant.waiting > 0) least_waiting_ = std::min(least_waiting_, tenant.blocks);
-    }
-    return least_waiting_;
-  }
-  // Keeps out later requests of the same tenant too, if the share keeps out this one.
-  void KeepForShare(Slot slot) {
-    if (!OfTenants(s_.options)) return;
-    Tenant* tenant = tenants_.Get(s_.table[slot].state.request.tenant);
-    if (tenant->rows == 0 || !IsOver(*tenant, s_.table[slot])) return;
-    kept_for_share_ = true;
-    const Slot first = tenant->first;
-    const bool none = first == kNoSlot || !IsOver(*tenant, s_.table[first]);
-    if (none || (!s_.queue.hooks().chooses && IsAfter(first, slot))) tenant->first = slot;
+    return tenant->blocks + BlocksOf(record) <= Share(s_.options.tenant_kv_share, kv_.ledger.total());
   }
 
   bool Holds(std::size_t i) const {
@@ -432,10 +398,7 @@ class Ceilings {
   std::vector<Place> places_;  // by slot
   std::vector<Slot> in_order_;  // scratch memory of VisitOpen
   std::array<TimePoint, kMostClasses> until_ = MakeUnset();  // ends of soft ceilings
-  static constexpr std::int64_t kUnknown = -1;
   IdTable<TenantId, Tenant> tenants_;  // with tenant_kv_share
-  std::int64_t least_waiting_ = kUnknown;  // result of LeastWaiting
-  bool kept_for_share_ = false;  // a share kept a request out in this plan
   std::uint32_t held_ = 0;  // bit i: the ceiling of class i held in this plan
   bool read_ = false;
   std::uint64_t version_ = 0;

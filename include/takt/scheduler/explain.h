@@ -138,7 +138,7 @@ inline const char* Inconsistency(const Parts& p) {
   for (std::size_t i = 0; p.state.ceilings != nullptr && i < by_class.size(); ++i) {
     if (!p.ceilings.Has(i, by_class[i].first, by_class[i].second)) return "the rows of a class are miscounted";
   }
-  if (p.state.ceilings != nullptr && !p.ceilings.HasTenants(rows, waiting)) return "the tenants are miscounted";
+  if (p.state.ceilings != nullptr && !p.ceilings.HasTenants(rows)) return "the tenants are miscounted";
   if (leaving != p.state.counts.leaving_blocks) return "the blocks of leaving rows are miscounted";
   if (p.kv.Counts()) {
     const KvUse use = p.kv.ledger.use();

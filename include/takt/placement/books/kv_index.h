@@ -21,7 +21,7 @@ namespace takt {
 // block that was stored or used least recently. Within one report or prompt, later blocks are replaced first. The index
 // then lacks blocks that an instance has, until the instance stores these blocks again.
 //
-// Memory is allocated only for new peaks: 60 to 100 bytes per block of a group.
+// Memory is allocated only for new peaks: 64 to 120 bytes per block of a group.
 class KvIndex {
  public:
   static constexpr std::size_t kMostBlocks = std::size_t{1} << 20;  // maximum blocks of a group
