@@ -484,6 +484,7 @@ function explain(request, picked) {
   const intro = element('p', {}, `Request ${request}${stage ? ` (${stage})` : ''} of workflow ${run.workflow[request]}: ` +
     `a prompt of ${grouped(run.prompt_tokens[request])} tokens, ${grouped(run.output_tokens[request])} tokens of output.`);
   host.replaceChildren(intro, bars, legend, why);
+  if (!picked) host.append(element('p', {class: 'soft'}, 'Reading the schedule of this run for the reason ...'));
 }
 
 // Returns the means of the samples between two times; of the last sample before if there is none. Null without any.
