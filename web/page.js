@@ -593,7 +593,7 @@ async function shrink() {
       showCliff();
     }
   }
-  $('cliff-state').textContent = 'Dashed line: the cache of the settings above';
+  $('cliff-state').textContent = 'Vertical line: the cache of the settings above';
 }
 
 function showCliff() {
