@@ -100,11 +100,14 @@ function readHash() {
   const given = new URLSearchParams(location.hash.slice(1));
   settings = {...kDefaults};
   for (const [key, value] of given) {
-    if (!(key in kDefaults)) continue;
+    if (!Object.hasOwn(kDefaults, key)) continue;
     const whole = typeof kDefaults[key] === 'number';
     if (!whole || /^-?\d+$/.test(value)) settings[key] = whole ? Number(value) : value;
   }
-  if (!(settings.workload in kCounts)) settings.workload = kDefaults.workload;
+  if (!Object.hasOwn(kCounts, settings.workload)) settings.workload = kDefaults.workload;
+  for (const key of ['load', 'cache', 'error']) {  // the ranges of the sliders
+    settings[key] = Math.min(Number($(key).max), Math.max(Number($(key).min), settings[key]));
+  }
   if (settings.metric !== 'e2e') settings.metric = 'ttft';
   settings.count = Math.min(40000, Math.max(1, settings.count));
   settings.seed = Math.max(0, settings.seed);
@@ -155,7 +158,8 @@ function fillLists(policies, profiles) {
 
 // Returns the requests of each run as columns of numbers; times in seconds.
 function readCsv(bytes, runs) {
-  const lines = new TextDecoder().decode(bytes).split('\n');
+  // A line break in quotes belongs to a field.
+  const lines = new TextDecoder().decode(bytes).replace(/"([^"]|"")*"/g, field => field.replaceAll('\n', ' ')).split('\n');
   const names = lines[0].split(','), size = (lines.length - 2) / runs;
   const columns = ['arrival_s', 'queue_s', 'ttft_s', 'e2e_s', 'end_s', 'prompt_tokens', 'output_tokens', 'cached_tokens',
     'preemptions', 'recomputed_tokens', 'workflow'];
@@ -203,7 +207,7 @@ async function start() {
   $('cancel').hidden = true, $('progress').value = 1;
   if (result.code !== 0) {
     $('fault').textContent = result.err || `takt ended with ${result.code}`, $('fault').hidden = false;
-    $('state').textContent = 'takt refused these settings';
+    $('state').textContent = 'takt refused these settings' + (shown ? ': the figures below are those of the last run' : '');
   } else {
     const json = JSON.parse(new TextDecoder().decode(result.files['takt.json']));
     shown = {...command, serial: ++serial, json, bytes: result.files['takt.json'], csv: result.files['requests.csv'], ms: result.ms,
@@ -230,6 +234,7 @@ const kBox = {height: 300, left: 56, top: 10, bottom: 258};
 
 // Returns a function from values to pixels, with its ticks.
 function axis(least, most, from, to, log) {
+  if (!Number.isFinite(least) || !Number.isFinite(most) || (log && !(least > 0))) least = log ? 1 : 0, most = 10;
   if (!(most > least)) most = log ? least * 10 : least + 1;
   const share = log ? v => Math.log(v / least) / Math.log(most / least) : v => (v - least) / (most - least);
   const ticks = [];
@@ -297,6 +302,7 @@ function showCdf() {
       })};
   });
   const all = lines.flatMap(l => l.sorted.length ? [l.sorted[0], l.sorted.at(-1)] : []);
+  if (!all.length) return void ($('cdf').textContent = 'No request completed.');
   const least = Math.max(1e-3, Math.min(...all)), most = Math.max(least * 10, ...all);
   for (const line of lines) line.points = line.points.map(([v, share]) => [Math.max(v, least), share]);
   plot($('cdf'), {x: {least, most, log: true, label: settings.metric === 'e2e' ? 'time to last token' : 'time to first token',
@@ -577,21 +583,20 @@ async function shrink() {
   side.cancel();
   const mine = ++cliffRun;
   cliff = {key: cliffKey(), points: []};
-  const steps = [];
-  for (let step = 52; step >= 16; step -= 4) steps.push(step);
+  const runs = [];  // all with the settings of this moment
+  for (let step = 52; step >= 16; step -= 4) {
+    for (const keep of keepsTurns() ? ['own', 'lru'] : ['own']) runs.push({step, keep, command: commandOf({cache: cacheOf(step), keep})});
+  }
   let done = 0;
-  for (const step of steps) {
-    for (const keep of keepsTurns() ? ['own', 'lru'] : ['own']) {
-      $('cliff-state').textContent = `${grouped(cacheOf(step))} tokens: ${done++} of ${steps.length * 2} runs done`;
-      const command = commandOf({cache: cacheOf(step), keep});
-      const result = await side.run([...command.args, '--json', 'takt.json'], command.files);
-      if (mine !== cliffRun) return;
-      if (result.code !== 0) return void ($('cliff-state').textContent = result.err);
-      const json = JSON.parse(new TextDecoder().decode(result.files['takt.json']));
-      json.runs.slice(0, 2).forEach((run, r) => cliff.points.push({cache: cacheOf(step), keep, r, policy: run.policy,
-        share: run.metrics.cached_share, ttft: run.metrics.ttft_s.mean}));
-      showCliff();
-    }
+  for (const {step, keep, command} of runs) {
+    $('cliff-state').textContent = `${grouped(cacheOf(step))} tokens: ${done++} of ${runs.length} runs done`;
+    const result = await side.run([...command.args, '--json', 'takt.json'], command.files);
+    if (mine !== cliffRun) return;
+    if (result.code !== 0) return void ($('cliff-state').textContent = result.err);
+    const json = JSON.parse(new TextDecoder().decode(result.files['takt.json']));
+    json.runs.slice(0, 2).forEach((run, r) => cliff.points.push({cache: cacheOf(step), keep, r, policy: run.policy,
+      share: run.metrics.cached_share, ttft: run.metrics.ttft_s.mean}));
+    showCliff();
   }
   $('cliff-state').textContent = 'Vertical line: the cache of the settings above';
 }

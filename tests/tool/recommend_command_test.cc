@@ -411,7 +411,7 @@ TEST_CASE("if nothing serves, takt recommend names the nearest miss") {
   const Ended one = run("1", "ttft_p95=20s");
   CHECK(one.exit_code == 1);
   CHECK(Has(one.err, "no configuration serves: own/m/g/bf16/tp1: 9,000 tokens of KV"));
-  CHECK(Has(run("1", "ttft_p95=20s,success=0.5").err, "misses ttft_p95 (no request completed), success by 100 %"));
+  CHECK(Has(run("1", "ttft_p95=20s,success=0.5").err, "misses ttft_p95 (nothing to measure), success by 100 %"));
 }
 
 TEST_CASE("takt recommend names the option at fault") {
@@ -465,6 +465,8 @@ TEST_CASE("takt recommend names the option at fault") {
   option({"--horizon", "60"}, "--horizon: is invalid alone");
   option({"--threads", "0"}, "--threads");
   option({"--slo-ttft", "nan"}, "--slo-ttft");
+  option({"--workload", "gen:poisson,requests=300,rate=100", "--session-rate", "200", "--horizon", "10"},
+         "--slo: is incomplete with a horizon");
   CHECK(RunTool({"recommend", "--workload", "none.jsonl", "--gpus", "1", "--slo", "ttft_p95=2s"}).exit_code == 1);
 }
 

@@ -6,11 +6,17 @@ sessions of coding agents, and ``otel`` spans of generative AI in OTLP JSON. Pro
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import heapq
 import json
 import math
+import os
+import re
 import sys
+import tempfile
+import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +24,10 @@ from typing import Any, TextIO
 
 __all__ = ["TraceError", "convert", "main"]
 
-_MOST_TOKENS = 2**31 - 1
+_MOST_TOKENS = 500_000_000
 _MOST_BRANCHES = 2**16 - 1
+_MOST_SECONDS = 1e9  # between the first and the last arrival
+_MOST_AFTER = 32  # predecessors of a call that a file names: the last ones to end
 
 
 class TraceError(ValueError):
@@ -48,26 +56,30 @@ class _Record:
             return ""
         if not isinstance(value, str):
             raise self.fault(key, "a text")
-        return value
+        return value.encode("utf-8", "replace").decode()  # without halves of characters
 
-    def whole(self, key: str, most: int = _MOST_TOKENS) -> int:
+    def whole(self, key: str, least: int = 0, most: int = _MOST_TOKENS) -> int:
         value = self.of.get(key)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            raise self.fault(key, f"a whole number from 0 to {most}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self.fault(key, f"a whole number from {least} to {most}")
         return value
 
     def number(self, key: str, otherwise: float | None = None) -> float:
-        value = self.of.get(key, otherwise)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e15:
-            raise self.fault(key, "a number")
+        value = self.of.get(key)
+        if value is None and otherwise is not None:
+            return otherwise
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e15:
+            raise self.fault(key, "a number of at least 0")
         return float(value)
 
-    def hashes(self, key: str) -> list[int]:
-        value = self.of.get(key, [])
+    def hashes(self, key: str, prompt: int, block: int) -> list[int]:
+        value = self.of.get(key) or []
         if not isinstance(value, list) or not all(
             isinstance(h, int) and not isinstance(h, bool) and 0 <= h < 2**64 for h in value
         ):
             raise self.fault(key, "whole numbers from 0 to 2^64-1")
+        if len(value) > math.ceil(prompt / block):
+            raise self.fault(key, f"at most {math.ceil(prompt / block)} of these, as many as the prompt has blocks")
         return value
 
 
@@ -100,14 +112,14 @@ def _lines(paths: Iterable[str | Path]) -> Iterator[tuple[str, str]]:
                 for number, line in enumerate(file, 1):
                     if line.strip():
                         yield f"{path}:{number}", line
-        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TraceError(f"{path}: {error}") from None
 
 
 def _object(place: str, text: str) -> _Record:
     try:
         value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of too many digits
         raise TraceError(f"{place}: is no JSON: {error}") from None
     if not isinstance(value, dict):
         raise TraceError(f"{place}: expected a JSON object")
@@ -117,15 +129,17 @@ def _object(place: str, text: str) -> _Record:
 def _after(calls: Sequence[_Call]) -> list[list[int]]:
     """Returns the predecessors of each call: those that ended before it began, and after which no other such call
     came. `calls` are sorted by their begin."""
-    frontier: set[int] = set()
+    frontier: deque[int] = deque()  # in the order of their ends
     running: list[tuple[float, int]] = []
     after: list[list[int]] = []
     for i, call in enumerate(calls):
         while running and running[0][0] <= call.begin:
             _, ended = heapq.heappop(running)
-            frontier.difference_update(after[ended])
-            frontier.add(ended)
-        after.append(sorted(frontier))
+            while frontier and calls[frontier[0]].end <= calls[ended].begin:
+                frontier.popleft()
+            frontier.append(ended)
+        after.append(sorted(list(frontier)[-_MOST_AFTER:] if len(frontier) <= 4 * _MOST_AFTER
+                            else [frontier[k] for k in range(-_MOST_AFTER, 0)]))
         heapq.heappush(running, (call.end, i))
     return after
 
@@ -139,6 +153,8 @@ def _written(workflows: Iterable[_Workflow], block_tokens: int) -> Iterator[dict
     if not ordered:
         return
     first = ordered[0].calls[0].begin
+    if ordered[-1].calls[0].begin - first > _MOST_SECONDS:
+        raise TraceError("the first and the last call lie more than 31 years apart: a time is wrong")
     yield {"takt_workload": 1, "prefix_block_tokens": block_tokens}
     for w in ordered:
         branches: dict[str, int] = {}
@@ -163,6 +179,9 @@ def _written(workflows: Iterable[_Workflow], block_tokens: int) -> Iterator[dict
 # ---- Dynamo ---------------------------------------------------------------------------------------------------------
 
 
+_PARENTS = ("parent_trajectory_id", "parent_program_id", "parent_session_id")
+
+
 def _dynamo(lines: Iterable[tuple[str, str]], skipped: Callable[[TraceError], None]) -> Iterator[dict[str, Any]]:
     """Reads request_end records of dynamo.request.trace.v1 or dynamo.agent.trace.v1 (docs.nvidia.com/dynamo, "Agent
     tracing"). A session and its subagents are one workflow; a request without a session is a workflow of its own."""
@@ -181,25 +200,24 @@ def _dynamo(lines: Iterable[tuple[str, str]], skipped: Callable[[TraceError], No
                 continue
             request = record.inner("request")
             replay = request.inner("replay") if request.of.get("replay") is not None else _Record({}, where)
-            tokens = replay.whole("trace_block_size") if replay.of else None
+            tokens = replay.whole("trace_block_size", 1) if replay.of else None
             if tokens is not None and block is not None and tokens != block:
                 raise replay.fault("trace_block_size", f"{block}, as on earlier lines")
             prompt = replay.whole("input_length") if replay.of else request.whole("input_tokens")
-            hashes = replay.hashes("input_sequence_hashes")
-            if tokens is not None and tokens > 0 and len(hashes) > math.ceil(prompt / tokens):
-                raise replay.fault("input_sequence_hashes", f"at most {math.ceil(prompt / tokens)} of these")
+            hashes = replay.hashes("input_sequence_hashes", prompt, tokens or 1)
             end = record.number("event_time_unix_ms") / 1e3
             took = request.number("total_time_ms", 0.0) / 1e3
-            begin = request.number("request_received_ms") / 1e3 if "request_received_ms" in request.of else end - took
+            begin = request.number("request_received_ms", 1e3 * max(0.0, end - took)) / 1e3
             if took > 0:
                 end = begin + took
             context = record.inner("agent_context") if record.of.get("agent_context") else _Record({}, where)
-            session = context.text("trajectory_id") or context.text("session_id")
-            parent = context.text("parent_trajectory_id") or context.text("parent_session_id")
-            if not parent and context.text("trajectory_id"):
-                parent = context.text("session_id")
+            run = context.text("session_id") or context.text("workflow_id")
+            session = context.text("trajectory_id") or context.text("program_id") or run
+            parent = next((context.text(key) for key in _PARENTS if context.text(key)), run)
+            if context.of and not session:
+                raise context.fault("session_id", "an id, or one in trajectory_id, program_id or workflow_id")
             call = _Call(begin, max(begin, end), prompt, request.whole("output_tokens"), session, prefix=hashes)
-            kind = context.text("session_type_id") or request.text("model")
+            kind = context.text("session_type_id") or context.text("workflow_type_id") or request.text("model")
         except TraceError as error:
             skipped(error)
             continue
@@ -208,12 +226,16 @@ def _dynamo(lines: Iterable[tuple[str, str]], skipped: Callable[[TraceError], No
             parents.setdefault(session, parent)
         found.append((session, call, kind))
 
+    roots: dict[str, str] = {}
+
     def root(session: str) -> str:
-        seen = {session}
-        while (parent := parents.get(session)) is not None and parent not in seen:
-            session = parent
-            seen.add(session)
-        return session
+        path: dict[str, None] = {}
+        while session not in roots and session in parents and session not in path:
+            path[session] = None
+            session = parents[session]
+        found_root = roots.get(session, session)
+        roots.update(dict.fromkeys(path, found_root))
+        return found_root
 
     workflows: dict[str, _Workflow] = {}
     for i, (session, call, kind) in enumerate(found):
@@ -224,7 +246,7 @@ def _dynamo(lines: Iterable[tuple[str, str]], skipped: Callable[[TraceError], No
 
 # ---- spans of OpenTelemetry -------------------------------------------------------------------------------------------
 
-_OPERATIONS = {"chat", "text_completion", "generate_content", ""}
+_OTHER_OPERATIONS = {"embeddings", "execute_tool", "invoke_agent", "create_agent", "invoke_workflow", "retrieval"}
 
 
 def _attributes(span: _Record) -> _Record:
@@ -237,13 +259,14 @@ def _attributes(span: _Record) -> _Record:
         if not isinstance(value, dict) or not isinstance(each.get("key"), str):
             raise span.fault("attributes", "objects with key and value")
         for kind, of in value.items():
-            told[each["key"]] = int(of) if kind == "intValue" and isinstance(of, str) and of.isdigit() else of
+            whole = kind == "intValue" and isinstance(of, str) and re.fullmatch("[0-9]{1,19}", of)
+            told[each["key"]] = int(of) if whole else of
     return _Record(told, span.place)
 
 
 def _nanoseconds(span: _Record, key: str) -> float:
     value = span.of.get(key)
-    if isinstance(value, str) and value.isdigit() and len(value) < 20:
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,19}", value):
         return int(value) / 1e9
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64:
         return value / 1e9
@@ -268,9 +291,11 @@ def _spans(record: _Record) -> Iterator[_Record]:
 
 def _otel(lines: Iterable[tuple[str, str]], skipped: Callable[[TraceError], None]) -> Iterator[dict[str, Any]]:
     """Reads OTLP JSON, one export per line. A span with gen_ai.usage.input_tokens and .output_tokens is a call
-    (OpenTelemetry semantic conventions for generative AI). Calls with one gen_ai.conversation.id, else with one trace
-    id, are a workflow."""
-    workflows: dict[str, _Workflow] = {}
+    (OpenTelemetry semantic conventions for generative AI), unless a span inside it is a call. Traces with one
+    gen_ai.conversation.id are one workflow; any other trace is a workflow of its own."""
+    parents: dict[tuple[str, str], str] = {}  # of all spans
+    calls: dict[tuple[str, str], _Call] = {}  # by trace and span; a span that came twice counts once
+    conversations: dict[str, str] = {}  # by trace
     for where, text in lines:
         try:
             spans = list(_spans(_object(where, text)))
@@ -279,25 +304,37 @@ def _otel(lines: Iterable[tuple[str, str]], skipped: Callable[[TraceError], None
             continue
         for span in spans:
             try:
+                trace, name = span.text("traceId"), span.text("spanId") or f"\0{len(parents)}"
+                parents[trace, name] = span.text("parentSpanId")
                 told = _attributes(span)
+                if conversation := told.text("gen_ai.conversation.id"):
+                    conversations.setdefault(trace, conversation)
                 prompt = next((k for k in ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens") if k in told.of), "")
                 output = next(
                     (k for k in ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens") if k in told.of), "")
-                if not prompt or not output or told.text("gen_ai.operation.name") not in _OPERATIONS:
+                if not prompt or not output or told.text("gen_ai.operation.name") in _OTHER_OPERATIONS:
                     continue
-                trace = span.text("traceId")
                 if not trace:
                     raise span.fault("traceId", "an id")
                 begin, end = _nanoseconds(span, "startTimeUnixNano"), _nanoseconds(span, "endTimeUnixNano")
                 if end < begin:
                     raise span.fault("endTimeUnixNano", "a time after startTimeUnixNano")
                 agent = told.text("gen_ai.agent.name")
-                call = _Call(begin, end, told.whole(prompt), told.whole(output), agent, agent, span.text("name"))
-                key = told.text("gen_ai.conversation.id")
+                calls[trace, name] = _Call(begin, end, told.whole(prompt), told.whole(output), agent, agent, span.text("name"))
             except TraceError as error:
                 skipped(error)
-                continue
-            workflows.setdefault(f"c{key}" if key else f"t{trace}", _Workflow()).calls.append(call)
+    outer: set[tuple[str, str]] = set()  # spans around a call
+    for trace, name in calls:
+        above = parents.get((trace, name), "")
+        while above and (trace, above) not in outer:
+            outer.add((trace, above))
+            above = parents.get((trace, above), "")
+    workflows: dict[tuple[str, str], _Workflow] = {}
+    for (trace, name), call in calls.items():
+        if (trace, name) in outer:
+            continue
+        key = ("conversation", conversations[trace]) if trace in conversations else ("trace", trace)
+        workflows.setdefault(key, _Workflow()).calls.append(call)
     yield from _written(workflows.values(), 512)
 
 
@@ -308,17 +345,21 @@ def _weka(lines: Iterable[tuple[str, str]], skipped: Callable[[TraceError], None
     """Reads sessions of the KV-cache tester of WEKA: one JSON object per line or per file. Writes takt's sessions
     (docs/reference/workload_traces.md). Times of a subagent's calls count from its marker, unless all of them are later
     than the marker."""
+    block: int | None = None
     for where, text in lines:
         try:
-            yield _session(_object(where, text))
+            session = _session(_object(where, text), block)
         except TraceError as error:
             skipped(error)
+            continue
+        block = session["block_tokens"]
+        yield session
 
 
-def _session(trace: _Record) -> dict[str, Any]:
-    block = trace.whole("block_size")
-    if block == 0:
-        raise trace.fault("block_size", "at least 1")
+def _session(trace: _Record, expected: int | None) -> dict[str, Any]:
+    block = trace.whole("block_size", 1)
+    if expected is not None and block != expected:
+        raise trace.fault("block_size", f"{expected}, as in earlier sessions")
     chains: dict[tuple[int, int], int] = {}  # (id of the earlier blocks, hash) -> id
     calls: list[dict[str, Any]] = []
     subagents: list[dict[str, Any]] = []
@@ -342,11 +383,11 @@ def _session(trace: _Record) -> dict[str, Any]:
 
     def add(request: _Record, since: float, agent: int) -> None:
         call: dict[str, Any] = {"t": round(since + request.number("t"), 9), "in": request.whole("in"), "out": request.whole("out")}
-        if blocks := runs(request.hashes("hash_ids")):
+        if blocks := runs(request.hashes("hash_ids", call["in"], block)):
             call["blocks"] = blocks
         for key, name in (("api_time", "api_s"), ("think_time", "think_s")):
             if request.of.get(key) is not None:
-                call[name] = round(max(0.0, request.number(key)), 9)
+                call[name] = round(request.number(key), 9)
         stop = request.of.get("stop")
         if stop in ("tool_use", "end_turn"):
             call["next"] = "tool" if stop == "tool_use" else "user"
@@ -359,7 +400,7 @@ def _session(trace: _Record) -> dict[str, Any]:
             add(request, 0.0, 0)
             continue
         inner, marker = requests(request), request.number("t", 0.0)
-        subagents.append({"agent": len(subagents) + 1, "kind": request.text("agent_type") or "subagent"})
+        subagents.append({"agent": len(subagents) + 1, "kind": request.text("subagent_type") or request.text("agent_type") or "subagent"})
         absolute = all(r.number("t") >= marker for r in inner)
         for r in inner:
             add(r, 0.0 if absolute else marker, len(subagents))
@@ -369,7 +410,7 @@ def _session(trace: _Record) -> dict[str, Any]:
     line: dict[str, Any] = {"id": trace.text("id"), "block_tokens": block, "calls": calls}
     models = trace.of.get("models")
     if isinstance(models, list) and models and isinstance(models[0], str):
-        line["model"] = models[0]
+        line["model"] = _Record({"": models[0]}, trace.place).text("")
     if subagents:
         line["subagents"] = subagents
     return line
@@ -398,20 +439,46 @@ def convert(
         workflows += "calls" in line
         output.write(json.dumps(line, separators=(",", ":")) + "\n")
     if workflows == 0:
-        raise TraceError(f"{', '.join(map(str, paths))}: no call was found")
+        why = f"; {len(faults)} invalid lines, the first is {faults[0]}" if faults else ""
+        raise TraceError(f"{', '.join(map(str, paths))}: no call was found{why}")
     return workflows, faults
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _whole_files(paths: Iterable[str | Path]) -> Iterator[tuple[str, str]]:
     """Yields each line. A file that is one object of several lines comes as a whole."""
     for path in paths:
         listed = list(_lines([path]))
-        try:
-            json.loads(listed[0][1]) if listed else None
-        except (json.JSONDecodeError, RecursionError):
-            yield str(path), "".join(text for _, text in listed)
-            continue
-        yield from listed
+        whole = "".join(text for _, text in listed)
+        if len(listed) > 1 and not _is_json(listed[0][1]) and _is_json(whole):
+            yield str(path), whole
+        else:
+            yield from listed
+
+
+@contextlib.contextmanager
+def _written_to(path: str) -> Iterator[TextIO]:
+    """Opens a file that replaces `path` at the end, if there was no error. So an input may be the output."""
+    handle, name = tempfile.mkstemp(dir=Path(path).parent, prefix=".takt-")
+    os.close(handle)
+    opened = gzip.open if path.endswith(".gz") else open
+    try:
+        with opened(name, "wt", encoding="utf-8") as file:
+            yield file
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -426,8 +493,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if told.output == "-":
             workflows, faults = convert(told.kind, told.files, sys.stdout, skip_bad_lines=told.skip_bad_lines)
         else:
-            opened = gzip.open if told.output.endswith(".gz") else open
-            with opened(told.output, "wt", encoding="utf-8") as file:
+            with _written_to(told.output) as file:
                 workflows, faults = convert(told.kind, told.files, file, skip_bad_lines=told.skip_bad_lines)
     except (TraceError, OSError) as error:
         print(f"takt.convert: {error}", file=sys.stderr)

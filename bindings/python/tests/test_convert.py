@@ -156,6 +156,71 @@ def test_bad_lines_can_be_left_out(tmp_path: Path) -> None:
         converted("dynamo", trace)
 
 
+def test_earlier_records_of_dynamo_name_programs(tmp_path: Path) -> None:
+    def record(end: int, program: str, parent: str = "") -> dict[str, Any]:
+        told = dynamo(end, 100, input_tokens=8) | {"schema": "dynamo.agent.trace.v1"}
+        told["agent_context"] = {"workflow_type_id": "research", "workflow_id": "run", "program_id": program}
+        return told | ({"agent_context": told["agent_context"] | {"parent_program_id": parent}} if parent else {})
+
+    lines, _ = converted("dynamo", write(tmp_path / "t.jsonl", record(1000, "a"), record(2000, "b", "a"), record(3000, "c")))
+    assert [len(line["calls"]) for line in lines[1:]] == [3] and lines[1]["class"] == "research"
+
+
+def test_a_call_inside_a_span_with_the_sum_counts_once(tmp_path: Path) -> None:
+    def usage(tokens: int, name: str, parent: str = "", begin: float = 0, **more: Any) -> dict[str, Any]:
+        told = span("a", begin, begin + 1, gen_ai__usage__input_tokens=tokens, gen_ai__usage__output_tokens=5, **more)
+        return told | {"spanId": name, "parentSpanId": parent}
+
+    spans = [usage(300, "1"), usage(100, "2", "1", 1), usage(200, "3", "1", 2, gen_ai__operation__name="responses"),
+             usage(100, "2", "1", 1)]  # exported twice
+    trace = write(tmp_path / "t.jsonl", *({"resourceSpans": [{"scopeSpans": [{"spans": [each]}]}]} for each in spans))
+    lines, _ = converted("otel", trace)
+    assert [call["prompt"] for call in lines[1]["calls"]] == [100, 200]
+
+
+def test_many_parallel_calls_name_few_predecessors(tmp_path: Path) -> None:
+    records = [dynamo(2000, 1000, "s", input_tokens=1) for _ in range(3000)]
+    records += [dynamo(4000, 1000, "s", input_tokens=1) for _ in range(3000)]
+    lines, _ = converted("dynamo", write(tmp_path / "t.jsonl", *records))
+    assert {len(call.get("after", [])) for call in lines[1]["calls"]} == {0, 32}
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("dynamo", '{"schema": ' + "1" * 5000 + "}"),
+        ("dynamo", json.dumps(dynamo(1, 1, replay={"trace_block_size": 0, "input_length": 8}))),
+        ("dynamo", json.dumps(dynamo(1, 1, input_tokens=600_000_000))),
+        ("otel", ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "a", "startTimeUnixNano": "\u00b9", "endTimeUnixNano": "1",'
+                 '"attributes": [{"key": "gen_ai.usage.input_tokens", "value": {"intValue": "1"}},'
+                 '{"key": "gen_ai.usage.output_tokens", "value": {"intValue": "1"}}]}]}]}]}')),
+        ("weka", '{"block_size": 64, "requests": [{"t": -1, "in": 1, "out": 1}]}'),
+        ("weka", '{"block_size": 64, "requests": [{"t": 0, "in": 1, "out": 1, "hash_ids": [1, 2]}]}'),
+        ("weka", "{"),
+    ],
+)
+def test_a_bad_line_costs_only_itself(tmp_path: Path, kind: str, line: str) -> None:
+    good = {"dynamo": dynamo(1000, 10, input_tokens=4),
+            "otel": {"resourceSpans": [{"scopeSpans": [{"spans": [span("b", 1, 2, gen_ai__usage__input_tokens=1,
+                                                                       gen_ai__usage__output_tokens=1)]}]}]},
+            "weka": {"block_size": 64, "requests": [{"t": 0, "in": 1, "out": 1}]}}[kind]
+    trace = tmp_path / "t.jsonl"
+    trace.write_text(line + "\n" + json.dumps(good) + "\n")
+    lines, faults = converted(kind, trace, skip=True)
+    assert len(lines) == (1 if kind == "weka" else 2) and len(faults) == 1
+
+
+def test_the_output_replaces_a_file_only_at_the_end(tmp_path: Path) -> None:
+    trace = write(tmp_path / "t.jsonl", {"schema": "other"})
+    before = trace.read_text()
+    assert convert.main(["dynamo", str(trace), "--output", str(trace)]) == 1
+    assert trace.read_text() == before
+    write(trace, dynamo(1000, 10, input_tokens=4))
+    assert convert.main(["dynamo", str(trace), "--output", str(trace)]) == 0
+    assert '"prompt":4' in trace.read_text()
+    assert list(tmp_path.iterdir()) == [trace]
+
+
 @pytest.mark.parametrize("kind", ["dynamo", "otel", "weka"])
 def test_the_samples_of_the_page_are_read(tmp_path: Path, kind: str) -> None:
     page = Path(__file__).parents[3] / "docs/howto/traces.md"

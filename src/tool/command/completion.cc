@@ -30,7 +30,7 @@ _takt() {
   local -a found=("${(@f)$(takt complete-words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n "${found[*]}" ]]; then compadd -a found; else _files; fi
 }
-compdef _takt takt
+if [[ ${funcstack[1]} == _takt ]]; then _takt "$@"; else compdef _takt takt; fi
 )sh";
 constexpr const char* kFish = R"sh(function __takt_words
   takt complete-words (commandline -opc)[2..] (commandline -ct) 2>/dev/null

@@ -92,7 +92,7 @@ std::string MissesText(const std::vector<Target>& targets, const Candidate& c) {
   std::string text;
   for (const auto& [room, name] : missed) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name,
-                        std::isfinite(room) ? fmt::format("by {} %", Short(-100 * room)) : "(no request completed)");
+                        std::isfinite(room) ? fmt::format("by {} %", Short(-100 * room)) : "(nothing to measure)");
   }
   return text.empty() ? "-" : text;
 }
@@ -276,6 +276,18 @@ absl::StatusOr<Grid> GridOf(const RecommendArguments& arguments, std::vector<std
   return grid;
 }
 
+// At a horizon some requests still run, so not all can be expected to complete. The user then states how many must.
+absl::Status CheckHorizon(const ReplayOptions& base, std::vector<Target>& targets) {
+  if (base.cluster.horizon <= Duration{0}) return absl::OkStatus();
+  std::erase_if(targets, [](const Target& t) { return t.implied; });
+  for (const Target& target : targets) {
+    if (target.name == "success" || target.name == "attainment" || target.name == "goodput") return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "--slo: is incomplete with a horizon; expected success, attainment or goodput too, because latencies leave out "
+      "requests that have not completed by then");
+}
+
 // Leaves out shapes whose KV is too small for the longest request, if every request must complete.
 absl::Status LeaveOutSmall(const ReplayOptions& base, Recommendation& r) {
   const bool all = std::ranges::any_of(r.targets, [](const Target& t) { return t.name == "success" && t.limit >= 1; });
@@ -366,6 +378,7 @@ int RunRecommend(const RecommendArguments& wished) {
   if (absl::Status drawn = DrawLoad(r.setup, arguments.workload.seed, r.workload, *base); !drawn.ok()) {
     return usage(drawn);
   }
+  if (absl::Status horizon = CheckHorizon(*base, r.targets); !horizon.ok()) return usage(horizon);
   if (absl::Status left = LeaveOutSmall(*base, r); !left.ok()) return fail(left);
   if (absl::Status caches = SetCaches(r.workload, r.setup.prefix_cache, r.grid.caches); !caches.ok()) {
     return usage(caches);

@@ -13,6 +13,7 @@
 #include "takt/base/spec_parser.h"
 #include "takt/policy/registry.h"
 #include "tool/report/metric_fields.h"
+#include "tool/run/number_text.h"
 #include "tool/run/runner.h"
 
 namespace takt::tool {
@@ -128,7 +129,7 @@ double Target::FigureOf(const Metrics& metrics) const {
   }
   if (scalar != nullptr) return metrics.*scalar;
   if (metrics.requests == 0) return 0;
-  return 1 - static_cast<double>(metrics.failed + metrics.never_made) / static_cast<double>(metrics.requests);
+  return static_cast<double>(metrics.completed) / static_cast<double>(metrics.requests);
 }
 
 absl::StatusOr<std::vector<Target>> ReadTargets(std::span<const std::string> texts) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -41,6 +42,15 @@ std::string PartOf(const Workload& workload, Split split, std::size_t call, std:
   return "";
 }
 
+// A part has no slowdowns, and no KV cache of its own.
+void LeaveOutUnmeasured(Metrics& m) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  for (Summary* s : {&m.slowdown, &m.workflow_slowdown}) {
+    s->mean = s->p50 = s->p90 = s->p95 = s->p99 = s->min = s->max = kNone;
+  }
+  m.slo_scale_95 = m.max_slowdown = m.kv_mean = m.kv_peak = kNone;
+}
+
 std::vector<Slice> PartsOf(const Comparison& comparison, const ReplayResult& result) {
   if (comparison.split == Split::kNothing) return {};
   struct Records {
@@ -68,6 +78,7 @@ std::vector<Slice> PartsOf(const Comparison& comparison, const ReplayResult& res
   for (std::string& name : names) {
     const Records& part = records[name];
     parts.push_back({name, Summarize(part.requests, part.workflows, {}, slo, result.window)});
+    LeaveOutUnmeasured(parts.back().metrics);
   }
   return parts;
 }

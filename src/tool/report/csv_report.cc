@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,6 +10,9 @@
 
 namespace takt::tool {
 namespace {
+
+// A figure that was not measured is empty.
+std::string NumberColumn(double figure) { return std::isnan(figure) ? "," : fmt::format(",{}", figure); }
 
 // Returns the field, quoted if RFC 4180 requires it.
 std::string Field(std::string_view text) {
@@ -93,10 +97,10 @@ void WriteRunCsv(const Comparison& comparison, OutputFile& out) {
     for (const CountField& field : kRunCounts) line += fmt::format(",{}", metrics.*field.member);
     for (const SummaryField& summary : kSummaries) {
       for (const StatisticField& statistic : kStatistics) {
-        line += fmt::format(",{}", (metrics.*summary.member).*statistic.member);
+        line += NumberColumn((metrics.*summary.member).*statistic.member);
       }
     }
-    for (const ScalarField& field : kScalars) line += fmt::format(",{}", metrics.*field.member);
+    for (const ScalarField& field : kScalars) line += NumberColumn(metrics.*field.member);
     for (const CountField& field : kTotals) line += fmt::format(",{}", metrics.*field.member);
     line += metrics.score ? fmt::format(",{}", *metrics.score) : ",";
     line += metrics.regret ? fmt::format(",{}", *metrics.regret) : ",";

@@ -169,7 +169,7 @@ std::string ReadingOf(const Comparison& comparison, const std::vector<const Run*
                     whose, Short(mean(best)), Short(mean(first)), LabelOf(comparison, *first),
                     fmt::format("{:.0f} % less", (1 - mean(best) / mean(first)) * kPercent));
   }
-  if (p99(best) < p99(calmest) * 1.005) return text + fmt::format(", and the lowest p99, {} s.", Short(p99(best)));
+  if (p99(best) <= p99(calmest)) return text + fmt::format(", and the lowest p99, {} s.", Short(p99(best)));
   return text + fmt::format("; {} has the lowest p99: {} s, while {} has {} s ({}).", LabelOf(comparison, *calmest),
                             Short(p99(calmest)), LabelOf(comparison, *best), Short(p99(best)),
                             Ratio(p99(best), p99(calmest)));
