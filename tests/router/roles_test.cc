@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -276,7 +275,6 @@ TEST_CASE("without cost models of both instances, no prefill is taken to end soo
 
 // Counts the events that all copies observe.
 struct Counting {
-  static constexpr std::string_view kName = "counting";
   std::int64_t* seen;
 
   double Score(const RequestState&, const InstanceState&, TimePoint) const { return 0; }
