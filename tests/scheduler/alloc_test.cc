@@ -98,7 +98,7 @@ TEST_CASE("no call allocates after warm-up") {
                  .preempt_action = action,
                  .kv_blocks = {200},
                  .cpu_blocks = {action == KvAction::kOut ? 2000 : 0},
-                 .tenant_kv_share = action == KvAction::kDrop ? 0.1 : 1.0},
+                 .tenant_kv_share = action == KvAction::kDrop ? 0.95 : 1.0},
                 *MakePolicy(policy), pause);
       for (int i = 0; i < 20'000; ++i) host.Step();
       const Stats before = host.stats();
