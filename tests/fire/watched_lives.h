@@ -123,7 +123,7 @@ class WatchedLives {
   void Shares(const Transition& t, Seen& life) {
     life.tenant = t.about->tenant;
     if (t.from == RequestStatus::kRunning || t.to != RequestStatus::kRunning) return;
-    life.blocks = (t.about->prompt_tokens.value + block_tokens_ - 1) / block_tokens_;
+    life.blocks = (std::int64_t{t.about->prompt_tokens.value} + block_tokens_ - 1) / block_tokens_;
     const auto held = [this](TenantId tenant) {
       std::int64_t blocks = 0;
       for (const Seen& s : lives_) blocks += s.status == RequestStatus::kRunning && s.tenant == tenant ? s.blocks : 0;
