@@ -19,7 +19,7 @@ namespace {
 
 // Two engines compute prompts, and two decode. Prompts of at most kLocalTokens are computed where they decode.
 constexpr std::int32_t kPrefillEngines = 2, kDecodeEngines = 2, kLocalTokens = 512;
-constexpr double kRolesRates[] = {20, 40};  // requests per second; prompts need 0.4 and 0.8 of the prefill engines
+constexpr double kRolesRates[] = {6, 12, 20};  // requests per second; 20 overload the prefill engines
 
 struct RolesSetup {
   double rate = 0;
