@@ -129,7 +129,9 @@ std::string Ratio(double a, double b) {
   if (!(b > 0)) return "more than";
   const double ratio = a / b;
   if (ratio >= 2) return fmt::format("{:.1f} times", ratio);
-  return fmt::format("{:.0f} % {}", std::abs(ratio - 1) * kPercent, ratio >= 1 ? "above" : "below");
+  const char* const side = ratio >= 1 ? "above" : "below";
+  if (std::abs(ratio - 1) < 0.005) return fmt::format("less than 1 % {}", side);
+  return fmt::format("{:.0f} % {}", std::abs(ratio - 1) * kPercent, side);
 }
 
 const Summary& Latency(const Comparison& comparison, const Run& run) {
