@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from program import Failed
-
 SCRIPT = Path(__file__).resolve().parent.parent / "peer-aiconfigurator"
+sys.path.insert(0, str(SCRIPT.parent))  # for its imports
 loader = SourceFileLoader("peer_aiconfigurator", str(SCRIPT))
 spec = spec_from_loader("peer_aiconfigurator", loader)
 assert spec is not None
@@ -30,5 +28,5 @@ def test_the_first_row_has_the_fewest_gpus() -> None:
 
 
 def test_a_table_without_rows_is_no_answer() -> None:
-    with pytest.raises(Failed, match="no configuration"):
+    with pytest.raises(peer.Failed, match="no configuration"):
         peer.first_row(HEAD)

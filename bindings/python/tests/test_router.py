@@ -57,7 +57,7 @@ def test_options_change_while_requests_wait() -> None:
     with takt.Router() as router:
         for request in (1, 2, 3):
             router.arrive(takt.Request(request, prompt_tokens=8), now=0)
-        router.set_options(now=0, max_waiting=2, max_down=None, fail_unfit=True, class_limits="0:5::2.5")
+        router.set_options(now=0, max_waiting=2, max_outstanding=None, fail_unfit=True, class_limits="0:5::2.5")
         router.instance_up(takt.Instance(1, capacity=0), now=0)
         routing = router.place(now=0)
         assert [(f.request, f.reason) for f in routing.failed] == [(3, "shed")]
