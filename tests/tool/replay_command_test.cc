@@ -684,12 +684,36 @@ TEST_CASE("a user's table is read by columns, with tenants in reports") {
   CHECK_FALSE(Has(RunTool(Replay({})).out, "By "));
 }
 
+TEST_CASE("the sentence names the policy with the lowest p99, as the star does") {
+  const Json report = JsonOf({"replay", "--rate-scale", "2", "--json", "-", "-q"});
+  std::string mean, calm;
+  double least_mean = 1e9, least_p99 = 1e9;
+  for (const Json& run : report["runs"]) {
+    const Json& latency = run["metrics"]["workflow_s"];
+    if (latency["mean"] < least_mean) least_mean = latency["mean"], mean = run["policy"];
+    if (latency["p99"] < least_p99) least_p99 = latency["p99"], calm = run["policy"];
+  }
+  const std::string text = RunTool({"replay", "--rate-scale", "2"}).out;
+  CAPTURE(text, mean, calm);
+  CHECK(Has(text, mean + " has the lowest mean workflow latency"));
+  CHECK(Has(text, calm + " has the lowest p99") == (calm != mean));
+  CHECK(Has(text, ", and the lowest p99") == (calm == mean));
+}
+
 TEST_CASE("requests are grouped by agent, stage and class of workflow") {
   const Json whole = JsonOf(Replay({"--policy", "sjf", "--by", "stage", "--json", "-", "-q"}))["runs"][0];
   std::int64_t requests = 0;
   for (const Json& part : whole["parts"]) {
     requests += part["requests"].get<std::int64_t>();
     CHECK(part["workflows"] == 0);
+    // Figures that no part has: their zeros would be false.
+    for (const char* figure : {"kv_mean", "kv_peak", "max_slowdown", "slo_scale_95"}) {
+      CAPTURE(figure);
+      CHECK(part["metrics"][figure].is_null());
+      CHECK(whole["metrics"][figure].get<double>() > 0);
+    }
+    CHECK(part["metrics"]["slowdown"]["mean"].is_null());
+    CHECK(part["metrics"]["ttft_s"]["mean"].get<double>() > 0);
   }
   CHECK(whole["parts"].size() > 2);
   CHECK(requests == whole["requests"]);

@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import gzip
 import heapq
+import itertools
 import json
 import math
 import os
@@ -138,8 +139,7 @@ def _after(calls: Sequence[_Call]) -> list[list[int]]:
             while frontier and calls[frontier[0]].end <= calls[ended].begin:
                 frontier.popleft()
             frontier.append(ended)
-        after.append(sorted(list(frontier)[-_MOST_AFTER:] if len(frontier) <= 4 * _MOST_AFTER
-                            else [frontier[k] for k in range(-_MOST_AFTER, 0)]))
+        after.append(sorted(itertools.islice(reversed(frontier), _MOST_AFTER)))
         heapq.heappush(running, (call.end, i))
     return after
 
