@@ -25,15 +25,15 @@ class Failed(Exception):
     """A failure: one line of text, with the path of its log."""
 
 
-def make_model(path: Path, positions: int) -> None:
+def make_model(path: Path, positions: int, width: int = 64, layers: int = 2) -> None:
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     torch.manual_seed(7)
     config = LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, head_dim=32, max_position_embeddings=positions, bos_token_id=1, eos_token_id=2,
+        vocab_size=VOCABULARY, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=layers, num_attention_heads=width // 32,
+        num_key_value_heads=width // 32, head_dim=32, max_position_embeddings=positions, bos_token_id=1, eos_token_id=2,
         tie_word_embeddings=False,
     )  # fmt: skip
     LlamaForCausalLM(config).to(torch.float32).save_pretrained(path)

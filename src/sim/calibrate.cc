@@ -563,15 +563,21 @@ std::vector<std::string> Warnings(const StepLog& log, const std::array<Quantity,
   return warnings;
 }
 
+absl::Status CheckStep(const TimedStep& step, const std::string& place) {
+  if (step.time <= Duration(0))
+    return absl::InvalidArgumentError(fmt::format("{}.time is {} s: must be positive", place, ToSeconds(step.time)));
+  if (step.load.tokens() <= 0) return absl::InvalidArgumentError(place + ".load has no tokens");
+  return absl::OkStatus();
+}
+
 // Returns why the log cannot determine the cost of a step.
 absl::Status CheckLog(const StepLog& log) {
   const auto refuse = [](std::string why) { return absl::InvalidArgumentError(std::move(why)); };
   std::int64_t prefill = 0, decode = 0;
   std::set<std::tuple<std::int64_t, double, std::int64_t, std::int64_t>> loads;
   for (std::size_t i = 0; i < log.steps.size(); ++i) {
-    const auto& [load, time, context] = log.steps[i];
-    if (time <= Duration(0)) return refuse(fmt::format("steps[{}].time is {} s: must be positive", i, ToSeconds(time)));
-    if (load.tokens() <= 0) return refuse(fmt::format("steps[{}].load has no tokens", i));
+    const StepLoad& load = log.steps[i].load;
+    if (absl::Status s = CheckStep(log.steps[i], fmt::format("steps[{}]", i)); !s.ok()) return s;
     prefill += load.prefill_tokens > 0 ? 1 : 0;
     decode += load.decodes > 0 ? 1 : 0;
     if (loads.size() < kLeastLoads)
@@ -602,8 +608,18 @@ absl::Status CalibrateOptions::Validate() const {
   return faults.ToStatus();
 }
 
-absl::StatusOr<EngineCalibration> Calibrate(const StepLog& log, const CalibrateOptions& options) {
+absl::StatusOr<EngineCalibration> Calibrate(const StepLog& given, const CalibrateOptions& options) {
   if (absl::Status s = options.Validate(); !s.ok()) return s;
+  for (std::size_t i = 0; i < given.from_arrival.size(); ++i) {
+    if (absl::Status s = CheckStep(given.from_arrival[i], fmt::format("from_arrival[{}]", i)); !s.ok()) return s;
+  }
+  StepLog all;
+  const bool apart = given.from_arrival.empty() || CheckLog(given).ok();
+  if (!apart) {
+    all = given;
+    all.steps.insert(all.steps.end(), given.from_arrival.begin(), given.from_arrival.end());
+  }
+  const StepLog& log = apart ? given : all;
   if (absl::Status s = CheckLog(log); !s.ok()) return s;
   const Split split = SplitSteps(log, options.holdout);
   EngineCalibration calibration;
@@ -617,6 +633,16 @@ absl::StatusOr<EngineCalibration> Calibrate(const StepLog& log, const CalibrateO
                               values.back()};
   }
   calibration.warnings = Warnings(log, quantities, calibration);
+  std::vector<double> paths;  // [ms]
+  for (const Duration path : given.paths) paths.push_back(ToSeconds(path) * 1e3);
+  for (const TimedStep& step : given.from_arrival) paths.push_back(Ms(step) - Predict(calibration.fit().cost, step));
+  if (apart && !paths.empty()) calibration.front_end_ms = std::max(0.0, Median(std::move(paths)));
+  if (!apart) {
+    calibration.warnings.push_back(
+        "steps that begin with an arrival are fitted like others, because the others are too few. So the profile has "
+        "no "
+        "front end, and short steps are too long. A higher load gives more steps");
+  }
   return calibration;
 }
 

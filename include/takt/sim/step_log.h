@@ -23,6 +23,10 @@ struct TimedStep {
 
 struct StepLog {
   std::vector<TimedStep> steps = {};  // in file order
+  // Steps whose times begin when a client sent a request to an idle engine. They include the path to and from the
+  // engine.
+  std::vector<TimedStep> from_arrival = {};
+  std::vector<Duration> paths = {};  // guesses of the path to and from a busy engine, each off by at most half a step
   bool knows_prefill_work = true;  // false: prefill_work is 0, since the context before chunks is unknown
   bool knows_samples = true;  // false: `samples` counts only decodes, since the ends of prefills are unknown
 };
@@ -38,10 +42,11 @@ struct StepLogReport {
   std::vector<std::string> bad_line_messages = {};  // errors of the first few skipped lines
 };
 
-// Reads plain or gzip files: JSON lines {"time_s", "plan_s", "rows": [[tokens, position, prefill, samples], ...]}, or
-// CSV with the columns time_s, prefill_tokens, decode_rows, context_tokens and optionally plan_s, prefill_work,
-// samples. Errors: NotFound or the system's error; otherwise InvalidArgument with file, line, field and value. `report`
-// may be null.
+// Reads plain or gzip files: JSON lines {"time_s", "plan_s", "from_arrival", "path_us", "rows": [[tokens, position,
+// prefill, samples],
+// ...]}, or CSV with the columns time_s, prefill_tokens, decode_rows, context_tokens and optionally plan_s,
+// prefill_work, samples. Errors: NotFound or the system's error; otherwise InvalidArgument with file, line, field and
+// value. `report` may be null.
 absl::StatusOr<StepLog> ReadStepLog(const std::string& path, const StepLogOptions& options = {},
                                     StepLogReport* report = nullptr);
 

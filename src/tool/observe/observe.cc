@@ -241,7 +241,7 @@ void Observation::Ended(std::uint32_t call, ObservedRequest observed) {
   if (chunks > 0) record.first_step = record.first_token = TimePoint(observed.chunks.front() - start_);
   record.output_tokens = static_cast<std::int32_t>(observed.output_tokens);
   const bool complete = observed.fault.empty() && chunks > 0;
-  if (observed.fault.empty() && !complete) observed.fault = "the answer has no text";
+  if (observed.fault.empty() && !complete) observed.fault = "the answer has no tokens";
   const bool cut = !complete && stopping_;
   refused_in_a_row_ = observed.connected ? 0 : refused_in_a_row_ + 1;
   if (complete) ++ended_;

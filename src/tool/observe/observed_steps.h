@@ -18,9 +18,9 @@ struct ClientTimes {
 
 // Returns a step log for takt calibrate, one line per step. Chunks that arrive together come from one step, and no
 // request has two of them. A step lasts from the end of the step before, or from the arrival of its first request if
-// nothing was in flight. Prompts are assumed to be computed right before their first tokens, at most `token_budget`
-// tokens per step. Steps of ambiguous work are left out: a prompt has more tokens than their budget, and no other
-// request marks their ends.
+// nothing was in flight ("from_arrival"). Prompts are assumed to be computed right before their first tokens, at most
+// `token_budget` tokens per step. Steps of ambiguous work or time are left out: a prompt has more tokens than their
+// budget, and no other request marks their ends; or a request has two tokens in one burst, because the first came late.
 std::string ObservedSteps(std::span<const ClientTimes> requests, std::int64_t token_budget);
 
 }  // namespace takt::tool

@@ -50,13 +50,26 @@ bool TooDeep(std::string_view json) {
   return depth > kDeepestEvent;
 }
 
-bool HasText(const Json& choice) {
+bool HasText(const Json* value) {
+  return value != nullptr && value->is_string() && !value->get_ref<const std::string&>().empty();
+}
+
+enum class Told : std::uint8_t { kNothing, kToken, kEnd };
+
+// Returns what a choice of an event tells. A server holds back the text of a token that ends inside a character, so an
+// event without text is a token, too, unless it only names the role or the end.
+Told ToldBy(const Json& choice) {
   const Json* delta = Member(choice, "delta");
-  for (const Json* text : {Member(choice, "text"), delta == nullptr ? nullptr : Member(*delta, "content"),
-                           delta == nullptr ? nullptr : Member(*delta, "reasoning_content")}) {
-    if (text != nullptr && text->is_string() && !text->get_ref<const std::string&>().empty()) return true;
+  bool text = HasText(Member(choice, "text")), empty = Member(choice, "text") != nullptr;
+  if (delta != nullptr) {
+    for (const char* key : {"content", "reasoning_content", "reasoning"}) text |= HasText(Member(*delta, key));
+    const Json* calls = Member(*delta, "tool_calls");
+    text |= calls != nullptr && !calls->empty();
+    empty |= Member(*delta, "content") != nullptr && Member(*delta, "role") == nullptr;
   }
-  return false;
+  if (text) return Told::kToken;
+  if (Member(choice, "finish_reason") != nullptr) return Told::kEnd;
+  return empty ? Told::kToken : Told::kNothing;
 }
 
 }  // namespace
@@ -104,7 +117,17 @@ void StreamReader::ReadEvent(std::string_view data, const std::function<void()>&
     output_tokens_ = Count(*usage, "completion_tokens");
   }
   const Json* choices = Member(event, "choices");
-  if (choices != nullptr && choices->is_array() && std::ranges::any_of(*choices, HasText)) token();
+  if (choices != nullptr && choices->is_array()) {
+    bool came = false;
+    for (const Json& choice : *choices) {
+      const Told told = ToldBy(choice);
+      came |= told == Told::kToken;
+      end_without_text_ |= told == Told::kEnd;
+    }
+    if (came) ++tokens_, token();
+  }
+  // Some servers send the last token with the end, and its text may have been held back.
+  if (end_without_text_ && output_tokens_ == tokens_ + 1) ++tokens_, token();
 }
 
 ObservedRequest Observe(httplib::Client& client, const std::string& path, const std::string& body,

@@ -20,7 +20,7 @@ class StreamReader {
  public:
   explicit StreamReader(std::int64_t most_events) : most_events_(most_events) {}
 
-  // Reads a piece. Calls token() for each event with text. Returns false after the end mark or damage.
+  // Reads a piece. Calls token() for each event with a token. Returns false after the end mark or damage.
   bool Read(std::string_view piece, const std::function<void()>& token);
 
   bool done() const { return done_; }  // the end mark has come
@@ -37,13 +37,15 @@ class StreamReader {
   bool done_ = false;
   std::string fault_;
   std::int64_t prompt_tokens_ = 0, output_tokens_ = 0;
+  std::int64_t tokens_ = 0;  // events with a token
+  bool end_without_text_ = false;
 };
 
 struct ObservedRequest {
   using Time = std::chrono::steady_clock::time_point;
 
   Time sent = {}, end = {};
-  std::vector<Time> chunks = {};  // arrival of each event with text
+  std::vector<Time> chunks = {};  // arrival of each event with a token
   std::int64_t prompt_tokens = 0, output_tokens = 0;  // of the usage; 0: none
   bool connected = false;  // the server has not refused the connection
   std::string fault = {};  // empty: the answer is complete

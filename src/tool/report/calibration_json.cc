@@ -48,6 +48,7 @@ std::string ProfileFile(const CalibrationRun& run) {
   json.Field("takt", TAKT_VERSION).EndObject();
   json.Field("tp", tp);
   WriteCost(json, fit.cost);
+  if (run.found.front_end_ms > 0) WriteNumbers(json, "front_end", {run.found.front_end_ms, 0});
   if (tp > 1) json.Field("allreduce", "allreduce/none");  // the times of steps include it
   if (setup.weight_bytes > 0) json.Field("weight_bytes", setup.weight_bytes);
   if (setup.kv_bytes_per_token > 0) json.Field("kv_bytes_per_token", setup.kv_bytes_per_token);
@@ -76,7 +77,7 @@ std::string CalibrationJson(const CalibrationRun& run) {
   JsonWriter json;
   json.BeginObject().Field("takt", TAKT_VERSION).Field("log", run.setup.log).Field("id", run.setup.id);
   json.Field("holdout", run.setup.holdout).Field("plan_time", !run.setup.no_plan_time);
-  json.Field("chosen", Name(found.chosen)).Key("covered").BeginArray();
+  json.Field("chosen", Name(found.chosen)).Field("front_end_ms", found.front_end_ms).Key("covered").BeginArray();
   for (const Covered& covered : found.covered) {
     json.BeginObject().Field("what", covered.what).Field("steps", covered.steps).Field("least", covered.least);
     json.Field("median", covered.median).Field("most", covered.most).EndObject();

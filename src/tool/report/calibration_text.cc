@@ -127,6 +127,11 @@ std::string CalibrationText(const CalibrationRun& run) {
                      ErrorTable(found).ToString() + "\n" + Verdict(run) + "\n\n";
   for (const CostFit& fit : found.fits) text += fmt::format("  {:<10}  {}\n", Name(fit.form), Formula(fit));
   text += "  " + Letters(run.log) + "\n";
+  if (found.front_end_ms > 0) {
+    text += fmt::format("\nFront end: {:.3g} ms from a client to the engine and back, the median of {}\n",
+                        found.front_end_ms,
+                        Counted(std::ssize(run.log.from_arrival) + std::ssize(run.log.paths), "arrival"));
+  }
   for (std::size_t i = 0; i < found.warnings.size(); ++i) {
     text += fmt::format("{}  {}\n", i == 0 ? "\nWarnings\n" : "", found.warnings[i]);
   }
