@@ -72,6 +72,17 @@ TEST_CASE("an event without text is a token, because servers hold back the text 
   CHECK(chat.fault.empty());
 }
 
+TEST_CASE("comments keep a stream alive, but not for ever") {
+  StreamReader reader(64);
+  const auto none = [] {};
+  std::int64_t bytes = 0;
+  for (const std::string comment = ": ping\n\n"; reader.Read(comment, none); bytes += std::ssize(comment)) {
+    REQUIRE(bytes < 1 << 24);
+  }
+  CHECK(bytes > 1 << 20);
+  CHECK(reader.fault().find("bytes without an event") != std::string::npos);
+}
+
 // ---- steps ---------------------------------------------------------------------------------------------------------
 
 // The clients of a virtual engine. Its front end delays each request by 12 ms.

@@ -80,7 +80,12 @@ bool StreamReader::Read(std::string_view piece, const std::function<void()>& tok
   for (std::size_t end; fault_.empty() && !done_ && (end = held_.find('\n', at)) != std::string::npos; at = end + 1) {
     std::string_view line = std::string_view(held_).substr(at, end - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.starts_with("data:")) ReadEvent(line.substr(line.starts_with("data: ") ? 6 : 5), token);
+    if (line.starts_with("data:")) {
+      ReadEvent(line.substr(line.starts_with("data: ") ? 6 : 5), token);
+      skipped_ = 0;
+    } else if ((skipped_ += line.size() + 1) > kLongestEvent) {
+      fault_ = fmt::format("damaged stream: {} bytes without an event", kLongestEvent);
+    }
   }
   held_.erase(0, at);
   if (held_.size() > kLongestEvent)

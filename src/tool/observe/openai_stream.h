@@ -3,6 +3,7 @@
 #define TAKT_SRC_TOOL_OBSERVE_OPENAI_STREAM_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -34,6 +35,7 @@ class StreamReader {
   std::int64_t most_events_;  // more are damage
   std::int64_t events_ = 0;
   std::string held_;  // an incomplete line
+  std::size_t skipped_ = 0;  // bytes since the last event, such as comments
   bool done_ = false;
   std::string fault_;
   std::int64_t prompt_tokens_ = 0, output_tokens_ = 0;
