@@ -117,6 +117,30 @@ TEST_CASE("replay warns if no order can make a difference") {
   CHECK(with({"--policy", "fcfs", "--policy", "sjf", "--kv-tokens", "64"}).empty());
 }
 
+TEST_CASE("the reading of equal runs agrees with their waits") {
+  const auto reading = [](Args more) {
+    Args args = {"replay", "--workload", "gen:poisson,rate=0.01,requests=20,seed=1", "--policy", "fcfs"};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunTool(args).out;
+  };
+  CHECK(Has(reading({"--policy", "sjf"}), "try a higher --load or --rate-scale"));
+  const std::string queued = reading({"--policy", "workflow_fcfs", "--rate-scale", "10000", "--max-seqs", "1"});
+  CHECK(Has(queued, "Hardly any difference"));
+  CHECK(Has(queued, "s on average under fcfs. These policies order this workload almost alike"));
+  CHECK_FALSE(Has(queued, "higher"));
+}
+
+TEST_CASE("replay warns of a split that no request has") {
+  for (const char* by : {"tenant", "class", "agent", "stage"}) {
+    CAPTURE(by);
+    const Warnings expected = {"--by " + std::string(by) + " has no effect, because no request of the workload has a " +
+                               by};
+    CHECK(WarningsOf({"replay", "--workload", "gen:poisson,requests=20", "--policy", "fcfs", "--by", by, "--json",
+                      "-"}) == expected);
+  }
+  CHECK(WarningsOf(Replay({"--policy", "fcfs", "--by", "stage", "--json", "-"})).empty());
+}
+
 // Returns the lines of workflows whose second call may be at a tool, with what each system needs.
 std::string ForSystems() {
   std::string lines;
