@@ -650,6 +650,38 @@ TEST_CASE("a terminal shows a bar, and Ctrl-C prints the results so far") {
   CHECK(CsvOf(dir / "csv").size() == json["runs"].size());
 }
 
+TEST_CASE("a terminal shows the state of a long run") {
+  Tool tool(LongReplay({}), Tool::Where::kTerminal);
+  tool.WaitFor("\r\nsjf ");
+  tool.Interrupt();
+  const Ended ended = tool.Wait();
+  CHECK(ended.exit_code == 130);
+  for (const char* text : {"time [s]        done  waiting  running  KV %  tokens/s\x1b[K", "\r\x1b[2A["}) {
+    CAPTURE(text);
+    CHECK(Has(ended.err, text));
+  }
+  CHECK(ended.err.rfind("\x1b[J") > ended.err.rfind("\r\nsjf "));  // nothing stays
+  for (std::size_t end = 0; (end = ended.err.find("\x1b[K", end + 1)) != std::string::npos;) {
+    const std::size_t begin = ended.err.find_last_of("\r\n", end) + 1;
+    CHECK(end - begin < 80 + std::string("\x1b[2A").size());
+  }
+}
+
+TEST_CASE("a terminal changes no report") {
+  const TempDir dir;
+  const auto report = [&](const std::string& file, Tool::Where where) {
+    const Args args = {"replay",   "--workload", "gen:poisson,requests=20000,rate=40",
+                       "--policy", "fcfs",       "--policy",
+                       "sjf",      "--no-wall",  "--json",
+                       dir / file};
+    CHECK(Tool(args, where).Wait().exit_code == 0);
+    return ReadWhole(dir / file);
+  };
+  const std::string plain = report("plain", Tool::Where::kFiles);
+  CHECK_FALSE(plain.empty());
+  CHECK(report("shown", Tool::Where::kTerminal) == plain);
+}
+
 // A tenant with many requests at once, before a tenant with few.
 std::string Tenants() {
   std::string text = "arrival,tenant,prompt,output\n";
