@@ -26,13 +26,14 @@ bool Interrupted() { return false; }
 // ---- progress_bar.h ----
 
 ProgressBar::ProgressBar(bool) : shown_(true) {}
-void ProgressBar::Show(double share, std::string_view) { takt_progress(share); }
+void ProgressBar::Show(double share, std::string_view, std::span<const std::string>) { takt_progress(share); }
 void ProgressBar::Clear() {}
 
 // ---- runner.h ----
 
 void RunEach(std::size_t runs, int, std::string_view what, ProgressBar& bar,
-             const std::function<void(std::size_t, const RunProgress&)>& work) {
+             const std::function<void(std::size_t, const RunProgress&)>& work,
+             const std::function<std::vector<std::string>()>&) {
   for (std::size_t run = 0; run < runs; ++run) {
     work(run, [&, run](double done) {
       bar.Show((static_cast<double>(run) + done) / static_cast<double>(runs), what);

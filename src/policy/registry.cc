@@ -156,7 +156,8 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
   }
 
   const internal::PolicyRegistry::Entry* entry = internal::Policies().Find(call->name);
-  if (entry == nullptr) return Invalid(spec, internal::Policies().UnknownName(call->name) + ", aged(POLICY)");
+  if (entry == nullptr)
+    return Invalid(spec, internal::Policies().UnknownName(call->name) + ", metered(POLICY), aged(POLICY)");
   if (const absl::Status status = AddOptions(spec, *entry, options, aging, call->options); !status.ok()) return status;
   absl::StatusOr<AnyPolicy> made = entry->make(spec, call->options, pace);
   if (made.ok() && aging) made = AnyPolicy(Aged(*std::move(made), *aging));
@@ -170,9 +171,12 @@ absl::StatusOr<PolicyFactory> MakePolicyFactory(std::string_view spec) {
 
 std::vector<PolicyInfo> PolicyInfos() {
   std::vector<PolicyInfo> infos = internal::Policies().Infos();
-  infos.push_back(
-      internal::PolicyRegistry::InfoOf(Aged(Fcfs{}), "another policy with starvation prevention: aged(POLICY)"));
-  infos.back().name = kAged;
+  const auto add = [&infos](std::string_view name, const auto& outer, const char* summary) {
+    infos.push_back(internal::PolicyRegistry::InfoOf(outer, summary));
+    infos.back().name = name;
+  };
+  add(kMetered, Metered(Fcfs{}), "another policy with soft quotas of tokens per second: metered(POLICY)");
+  add(kAged, Aged(Fcfs{}), "another policy with starvation prevention: aged(POLICY)");
   return infos;
 }
 

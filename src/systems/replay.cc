@@ -236,7 +236,7 @@ void UseHexGenFlow(const HexGenFlowOptions& options, ReplayOptions& replay, std:
   cluster.system = {};
   cluster.cluster.rate_scale = 1;  // the tuner replays workflows at the times of the run
   cluster.cluster.all_at_once = false, cluster.cluster.closed_loop = 0, cluster.cluster.horizon = Duration{0};
-  cluster.cluster.progress = {}, cluster.cluster.on_step = {};
+  cluster.cluster.progress = {}, cluster.cluster.watch = {}, cluster.cluster.on_step = {};
   cluster.warm_up = Duration{0};
   replay.system.router = [options, cluster = std::move(cluster), made](
                              const RouterOptions& router, AnyPolicy policy,

@@ -82,6 +82,15 @@ class Reader {
           "is a Parquet file, which is unsupported. Convert it to CSV first, for example by duckdb -c \"COPY (FROM "
           "'trace.parquet') TO 'trace.csv'\". Then read the CSV file with --columns");
     }
+    // No table has a single column.
+    if (const std::size_t other = line.find_first_of(";\t|");
+        csv_ && line.find(',') == line.npos && other != line.npos) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} has fields separated by {}; expected commas. Convert the file first, for example by duckdb "
+                      "-c \"COPY (FROM "
+                      "'trace.csv') TO 'commas.csv'\"",
+                      Quoted(line), line[other] == '\t' ? "tabs" : Quoted(line.substr(other, 1))));
+    }
     if (Mapped()) {
       absl::StatusOr<std::unique_ptr<LineParser>> parser = MakeColumnsParser(options_, builder_);
       if (!parser.ok()) return parser.status();
@@ -98,7 +107,7 @@ class Reader {
           "input_length), infercept (JSON with segments), text2sql (JSON with n_stages), sessions (JSON with "
           "block_tokens), or CSV with a header: {}. "
           "For other CSV or JSON lines, map the columns by --columns (ReadOptions::columns): "
-          "arrival=ts:ms,prompt=in,output=out",
+          "arrival=ts:ms,prompt=in,output=out. python -m takt.convert reads traces of Dynamo, Weka and OpenTelemetry",
           Quoted(line), CsvHeaders()));
     }
     report_.format = format;

@@ -30,7 +30,7 @@ RouterOfAny Make(const AnyPolicy& policy, std::int64_t max_outstanding = Instanc
 std::vector<std::string> Names() {
   std::vector<std::string> names;
   for (const PolicyInfo& info : PolicyInfos()) {
-    if (info.name == "aged") continue;
+    if (info.name == "aged" || info.name == "metered") continue;
     names.push_back(info.name);
     names.push_back("aged(" + info.name + ",threshold=7)");
   }

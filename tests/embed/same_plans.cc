@@ -323,8 +323,9 @@ int Print() {
     all.Add(hash);
   };
   for (const PolicyInfo& info : PolicyInfos()) {
-    const bool aged = info.name.starts_with("aged");
-    const std::string spec = aged ? "aged(room_to_pass,threshold=30)" : info.name;
+    std::string spec = info.name;
+    if (spec == "aged") spec = "aged(room_to_pass,threshold=30)";
+    if (spec == "metered") spec = "metered(stjf,rate=100)";
     print("policy", spec, PlansOf(MakePolicy(spec).value(), KeepAllOf(), 400));
   }
   for (const PauseInfo& info : PauseInfos()) {

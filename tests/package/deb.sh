@@ -36,6 +36,17 @@ has takt '^/usr/bin/takt-plan$'
 has takt '/bash-completion/completions/takt$'
 hasnot takt '/lib/\|/include/'
 has takt-doc '/doc/takt/examples/step_loop\.cc$'
+python3 - root/usr/share/doc/takt <<'PYTHON'
+import pathlib, re, sys
+links = dead = 0
+for page in pathlib.Path(sys.argv[1]).rglob("*.md"):
+    for link in re.findall(r"\]\(([^)#:\s]+)[)#]", re.sub(r"(?ms)^```.*?^```", "", page.read_text())):
+        links += 1
+        if not (page.parent / link).exists():
+            dead += 1
+            print(f"{page}: {link} leads nowhere", file=sys.stderr)
+sys.exit(0 if links > 1000 and dead == 0 else f"{dead} of {links} links of takt-doc are dead")
+PYTHON
 depends libtakt-c0 'libc6 (>='
 depends libtakt-c0 'libstdc++6'
 depends libtakt-dev "libtakt-c0 (= $version-1)"

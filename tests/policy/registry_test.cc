@@ -29,7 +29,8 @@ bool Names(const std::string& fault, std::initializer_list<std::string_view> par
 
 TEST_CASE("every policy is made from its name, and its spec remakes it") {
   for (const PolicyInfo& info : PolicyInfos()) {
-    const std::string spec = info.name == "aged" ? "aged(fcfs)" : info.name;
+    const bool outer = info.name == "aged" || info.name == "metered";
+    const std::string spec = outer ? info.name + "(fcfs)" : info.name;
     const absl::StatusOr<AnyPolicy> policy = MakePolicy(spec);
     REQUIRE(policy.ok());
     CHECK(policy->name() == spec);
@@ -37,7 +38,8 @@ TEST_CASE("every policy is made from its name, and its spec remakes it") {
     CHECK_FALSE(info.summary.empty());
     for (const PolicyInfo::Option& option : info.options) {
       const std::string given = option.name + "=" + option.default_value;
-      CHECK(MakePolicy(spec, std::vector{given})->spec() == spec);
+      if (outer) CHECK(MakePolicy(info.name + "(fcfs," + given + ")")->spec() == spec);
+      if (info.name != "metered") CHECK(MakePolicy(spec, std::vector{given})->spec() == spec);
     }
   }
 }
@@ -86,7 +88,7 @@ TEST_CASE("options come from the spec or from the argument") {
 }
 
 TEST_CASE("a fault names the mistake and the valid choices") {
-  CHECK(Names(Fault("sjff"), {"'sjff'", "did you mean 'sjf'?", "fcfs", "aged(POLICY)"}));
+  CHECK(Names(Fault("sjff"), {"'sjff'", "did you mean 'sjf'?", "fcfs", "metered(POLICY)", "aged(POLICY)"}));
   CHECK(Names(Fault("sjf(unknown=-4)"), {"unknown=-4: must be a number of at least 0"}));
   CHECK(Names(Fault("shortest"), {"unknown policy 'shortest'; there are: "}));
   CHECK(Names(Fault(""), {"unknown policy ''"}));
@@ -157,8 +159,8 @@ TEST_CASE("the spec of a registered type is relative to its registered defaults"
   CHECK(MakePolicy("scaled(scale=1)")->spec() == "scaled(scale=1)");
   CHECK(MakePolicy("scaled(scale=1)")->Key({}).key == 1);
   const std::vector<PolicyInfo> infos = PolicyInfos();
-  REQUIRE(infos[infos.size() - 2].options.size() == 1);
-  CHECK(infos[infos.size() - 2].options[0].default_value == "4");
+  REQUIRE(infos[infos.size() - 3].options.size() == 1);
+  CHECK(infos[infos.size() - 3].options[0].default_value == "4");
 }
 
 // Chooses the instance in the highest slot.
@@ -209,7 +211,7 @@ TEST_CASE("a host's own policy is made by name, aged or not") {
   CHECK(Names(Fault("mute(x=1)"), {"mute has no options"}));
   CHECK(Names(Fault("backward"), {"did you mean 'backwards'?"}));
   CHECK(PolicyInfos().size() >= 4);
-  CHECK(PolicyInfos()[PolicyInfos().size() - 2].summary == "all alike");
+  CHECK(PolicyInfos()[PolicyInfos().size() - 3].summary == "all alike");
 }
 
 TEST_CASE("a taken or invalid name is not registered") {

@@ -94,7 +94,7 @@ TEST_CASE("every policy and gate plans at both ends of the clock") {
   for (std::size_t i = 0; i < policies.size() * 2; ++i) {
     const auto name = [i](const auto& all) {
       const std::string& one = all[i % all.size()].name;
-      return one == "aged" ? "aged(fcfs)" : one;
+      return one == "aged" || one == "metered" ? one + "(fcfs)" : one;
     };
     RunAt(kUnset, kNever, name(policies), name(pauses), name(retentions), name(gates));
     RunAt(Before(kNever, Times(kSoon, 3)), kNever, name(policies), name(pauses), name(retentions), name(gates));

@@ -140,7 +140,7 @@ EngineOptions RandomOptions(Random& random) {
   static const std::vector<takt::PolicyInfo> policies = takt::PolicyInfos();
   constexpr std::int32_t kLongest = 100;  // tokens of context
   EngineOptions o;
-  o.policy = policies[random.Below(policies.size() - 1)].name;
+  o.policy = policies[random.Below(policies.size() - 2)].name;
   if (random.Chance(0.4)) o.policy = "aged(" + o.policy + ")";
   constexpr const char* kPauses[] = {"keep_all", "drop_all", "swap_all"};
   o.pause = kPauses[random.Below(3)];

@@ -397,6 +397,13 @@ TEST_CASE("docs list every counter, policy, placement, pause policy, retention p
       CHECK(page.find("| `" + option.name + "` |") != std::string::npos);
     }
   }
+  for (const auto& page : std::filesystem::directory_iterator(root / "docs/reference/policies")) {
+    const std::string name = page.path().stem();
+    CAPTURE(name);
+    const bool accepted = MakePolicy(name).ok() || MakePolicy(name + "(fcfs)").ok();
+    const auto infos = PolicyInfos();
+    CHECK(accepted == (std::ranges::find(infos, name, &PolicyInfo::name) != infos.end()));
+  }
   const std::string placements = Read(root / "docs/reference/placements.md");
   for (const PlacementInfo& placement : PlacementInfos()) {
     CAPTURE(placement.name);

@@ -117,6 +117,30 @@ TEST_CASE("replay warns if no order can make a difference") {
   CHECK(with({"--policy", "fcfs", "--policy", "sjf", "--kv-tokens", "64"}).empty());
 }
 
+TEST_CASE("the reading of equal runs agrees with their waits") {
+  const auto reading = [](Args more) {
+    Args args = {"replay", "--workload", "gen:poisson,rate=0.01,requests=20,seed=1", "--policy", "fcfs"};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunTool(args).out;
+  };
+  CHECK(Has(reading({"--policy", "sjf"}), "try a higher --load or --rate-scale"));
+  const std::string queued = reading({"--policy", "workflow_fcfs", "--rate-scale", "10000", "--max-seqs", "1"});
+  CHECK(Has(queued, "Hardly any difference"));
+  CHECK(Has(queued, "s on average under fcfs. These policies order this workload almost alike"));
+  CHECK_FALSE(Has(queued, "higher"));
+}
+
+TEST_CASE("replay warns of a split that no request has") {
+  for (const char* by : {"tenant", "class", "agent", "stage"}) {
+    CAPTURE(by);
+    const Warnings expected = {"--by " + std::string(by) + " has no effect, because no request of the workload has a " +
+                               by};
+    CHECK(WarningsOf({"replay", "--workload", "gen:poisson,requests=20", "--policy", "fcfs", "--by", by, "--json",
+                      "-"}) == expected);
+  }
+  CHECK(WarningsOf(Replay({"--policy", "fcfs", "--by", "stage", "--json", "-"})).empty());
+}
+
 // Returns the lines of workflows whose second call may be at a tool, with what each system needs.
 std::string ForSystems() {
   std::string lines;
@@ -624,6 +648,38 @@ TEST_CASE("a terminal shows a bar, and Ctrl-C prints the results so far") {
   const Json& last = json["runs"].back();
   if (last["partial"] == true) CHECK(last["pending"].get<int>() > 0);
   CHECK(CsvOf(dir / "csv").size() == json["runs"].size());
+}
+
+TEST_CASE("a terminal shows the state of a long run") {
+  Tool tool(LongReplay({}), Tool::Where::kTerminal);
+  tool.WaitFor("\r\nsjf ");
+  tool.Interrupt();
+  const Ended ended = tool.Wait();
+  CHECK(ended.exit_code == 130);
+  for (const char* text : {"time [s]        done  waiting  running  KV %  tokens/s\x1b[K", "\r\x1b[2A["}) {
+    CAPTURE(text);
+    CHECK(Has(ended.err, text));
+  }
+  CHECK(ended.err.rfind("\x1b[J") > ended.err.rfind("\r\nsjf "));  // nothing stays
+  for (std::size_t end = 0; (end = ended.err.find("\x1b[K", end + 1)) != std::string::npos;) {
+    const std::size_t begin = ended.err.find_last_of("\r\n", end) + 1;
+    CHECK(end - begin < 80 + std::string("\x1b[2A").size());
+  }
+}
+
+TEST_CASE("a terminal changes no report") {
+  const TempDir dir;
+  const auto report = [&](const std::string& file, Tool::Where where) {
+    const Args args = {"replay",   "--workload", "gen:poisson,requests=20000,rate=40",
+                       "--policy", "fcfs",       "--policy",
+                       "sjf",      "--no-wall",  "--json",
+                       dir / file};
+    CHECK(Tool(args, where).Wait().exit_code == 0);
+    return ReadWhole(dir / file);
+  };
+  const std::string plain = report("plain", Tool::Where::kFiles);
+  CHECK_FALSE(plain.empty());
+  CHECK(report("shown", Tool::Where::kTerminal) == plain);
 }
 
 // A tenant with many requests at once, before a tenant with few.

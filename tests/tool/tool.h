@@ -73,7 +73,8 @@ class Tool {
       : out_(dir_ / "out") {
     if (!out.empty()) out_ = out;
     int terminal = -1;
-    if (where == Where::kTerminal) REQUIRE(openpty(&terminal_, &terminal, nullptr, nullptr, nullptr) == 0);
+    const winsize size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+    if (where == Where::kTerminal) REQUIRE(openpty(&terminal_, &terminal, nullptr, nullptr, &size) == 0);
     std::vector<char*> argv = {const_cast<char*>(TAKT_TOOL_PATH)};
     for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
     argv.push_back(nullptr);

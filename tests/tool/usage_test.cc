@@ -201,7 +201,7 @@ TEST_CASE("policies and profiles are listed") {
   const std::string policies = RunTool({"policies"}).out;
   for (const auto& infos : {PolicyInfos(), PlacementInfos(), RetentionInfos(), GateInfos(), PauseInfos()}) {
     for (const RegistryInfo& policy : infos) {
-      CHECK(Has(policies, "  " + policy.name + " "));
+      CHECK(Has(policies, "\n  " + policy.name + " "));
       for (const RegistryInfo::Option& option : policy.options) CHECK(Has(policies, "    " + option.name + " "));
     }
   }

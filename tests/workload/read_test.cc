@@ -326,6 +326,15 @@ TEST_CASE("times in seconds must be finite and not negative") {
 TEST_CASE("missing, incomplete and doubled headers are refused") {
   CHECK(Error("2023-11-16 18:15:46.6805900,374,44\n")
             .find("t:1: \"2023-11-16 18:15:46.6805900,374,44\" is the start of no known format") == 0);
+  CHECK(Error("a,b\n").find("python -m takt.convert reads traces of Dynamo") != std::string::npos);
+  for (const std::string columns : {"", "prompt=in,output=out"}) {
+    const ReadOptions options = {.columns = columns};
+    CHECK(
+        Error("in;out\n1;2\n", options).starts_with("t:1: \"in;out\" has fields separated by \";\"; expected commas."));
+    CHECK(Error("in\tout\n1\t2\n", options).find("has fields separated by tabs; expected commas.") !=
+          std::string::npos);
+  }
+  CHECK(Parsed("in,out;put\n1,2\n", {.columns = "prompt=in,output=out;put"}).calls.size() == 1);
   CHECK(Error("a,b\n").find("burstgpt (Timestamp,Request tokens,Response tokens), sharegpt (") != std::string::npos);
   CHECK(Error("TIMESTAMP,ContextTokens\n") ==
         "t:1: header: column \"GeneratedTokens\" is missing; the columns are \"TIMESTAMP\", \"ContextTokens\"");

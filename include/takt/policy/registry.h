@@ -52,7 +52,7 @@ absl::Status RegisterPolicy(P plain, std::string summary) {
   return internal::Policies().Register(std::move(plain), std::move(summary));
 }
 
-// Returns the policies that MakePolicy knows, for people to read. Registered policies and aged are last.
+// Returns the policies that MakePolicy knows, for people to read. Registered policies, metered and aged are last.
 using PolicyInfo = RegistryInfo;
 std::vector<PolicyInfo> PolicyInfos();
 

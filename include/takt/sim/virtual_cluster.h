@@ -174,7 +174,8 @@ class VirtualCluster {
   void Report();
   TokensServed ServedTo(std::uint32_t call, std::int32_t output) const;
   void Advance();
-  void Sample();
+  SeriesPoint Point() const;
+  RunState State() const;
 
   const Workload* workload_;
   VirtualClusterOptions options_;
@@ -280,9 +281,11 @@ bool VirtualCluster<Scheduler>::Run() {
     }
     now_ = std::max(now_, next);
     Moment();
-    if (options_.progress && moments % 4096 == 0 && !options_.progress(Share())) return false;
+    if (moments % 4096 != 0) continue;
+    if (options_.watch) options_.watch(State());
+    if (options_.progress && !options_.progress(Share())) return false;
   }
-  Sample();
+  series_.Add(Point());
   return true;
 }
 
@@ -319,7 +322,7 @@ void VirtualCluster<Scheduler>::Moment() {
   for (const std::uint32_t i : starting_) touched_flag_[i] = 0;
   for (const std::uint32_t i : starting_) Start(i);
   starting_.clear();
-  if (series_.due(now_)) Sample();
+  if (series_.due(now_)) series_.Add(Point());
 }
 
 template <class Scheduler>
@@ -427,7 +430,7 @@ void VirtualCluster<Scheduler>::Advance() {
 }
 
 template <class Scheduler>
-void VirtualCluster<Scheduler>::Sample() {
+SeriesPoint VirtualCluster<Scheduler>::Point() const {
   SeriesPoint point{now_};
   for (const auto& engine : engines_) {
     point.waiting += engine.scheduler().waiting();
@@ -436,7 +439,17 @@ void VirtualCluster<Scheduler>::Sample() {
   }
   if (routed()) point.waiting += router_->router().waiting();
   if (two_routers()) point.waiting += decode_router_->router().waiting();
-  series_.Add(point);
+  return point;
+}
+
+template <class Scheduler>
+RunState VirtualCluster<Scheduler>::State() const {
+  RunState state{Point(), progress_.calls_over()};
+  for (const auto& engine : engines_) {
+    state.kv_blocks += engine.scheduler().kv().total.value;
+    state.output_tokens += engine.scheduler().stats().tokens_output;
+  }
+  return state;
 }
 
 // ---- workflows -----------------------------------------------------------------------------------------------------

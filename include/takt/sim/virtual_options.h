@@ -10,6 +10,7 @@
 #include "takt/base/spec.h"
 #include "takt/base/time.h"
 #include "takt/model/step.h"
+#include "takt/sim/metrics.h"
 #include "takt/workload/workload.h"
 
 namespace takt {
@@ -31,6 +32,14 @@ struct VirtualEngineOptions {
   static constexpr auto ListOptions(Self& self, List&& list) {
     return list(Option("overlap", self.overlap, {.most = 2}), Option("swap_overlap", self.swap_overlap, {.most = 1}));
   }
+};
+
+// State of a run at one time.
+struct RunState {
+  SeriesPoint at;
+  std::size_t ended = 0;  // requests that ended or will never be made
+  std::int64_t kv_blocks = 0;  // KV capacity of all engines
+  std::uint64_t output_tokens = 0;
 };
 
 struct VirtualClusterOptions {
@@ -59,6 +68,7 @@ struct VirtualClusterOptions {
   bool local_if_sooner = false;  // with `roles`: RouterOptions::local_if_sooner
   std::int32_t deflect_tokens = 0;  // maximum prompt tokens of a request whose prompt the decoding engine computes
   std::function<bool(double)> progress = {};  // receives the share of finished requests; false stops the run
+  std::function<void(const RunState&)> watch = {};  // receives the state before each call of `progress`
   std::function<void(const VirtualStep&)> on_step = {};  // function that is called at the start of every step
 };
 

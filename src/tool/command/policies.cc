@@ -40,6 +40,7 @@ int RunPolicies(const PoliciesArguments&) {
       "Ranking of requests (takt replay --policy NAME)\n\n" + ListOf(PolicyInfos()) +
           "\nGive options with the name: --policy 'aged(stjf,threshold=50)'.\n"
           "aged(POLICY) ranks by POLICY, but promotes requests that were passed over for too long.\n"
+          "metered(POLICY) ranks by POLICY, but serves tenants beyond their quota last.\n"
           "\nSystems of papers (takt replay --system NAME)\n\n" +
           ListOf(systems::SystemInfos()) + "\nPlacement on instances (takt replay --instances N --placement NAME)\n\n" +
           ListOf(PlacementInfos()) + "\nEviction of KV that ended turns keep (takt replay --retention NAME)\n\n" +

@@ -171,7 +171,8 @@ absl::Status RunRuns(const ReplayArguments& arguments, const ReplayOptions& comm
   for (Run& run : runs) {
     absl::StatusOr<ReplayOptions> options = OptionsOf(arguments, comparison.workload, common, run.settings);
     if (!options.ok()) return options.status();
-    tasks.push_back({&comparison.workload, *std::move(options)});
+    const std::string load = comparison.sweeps ? fmt::format("{} ", *run.settings.load) : "";
+    tasks.push_back({load + LabelOf(comparison, run), &comparison.workload, *std::move(options)});
     if (arguments.perfetto.empty()) continue;
     run.trace =
         std::make_unique<ScheduleTrace>(comparison.workload, static_cast<std::size_t>(arguments.perfetto_limit));

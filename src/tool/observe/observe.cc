@@ -187,7 +187,9 @@ void Observation::Run(ProgressBar& bar) {
       Send(due.call);
     }
     gave_up_ = refused_in_a_row_ >= kMostRefused;
-    bar.Show(static_cast<double>(progress_.calls_over()) / static_cast<double>(workload_.calls.size()), "observing");
+    const std::size_t over = progress_.calls_over(), calls = workload_.calls.size();
+    bar.Show(static_cast<double>(over) / static_cast<double>(calls),
+             fmt::format("observing, {} of {} done, {} in flight", over, calls, in_flight_.size()));
     const Duration wake = std::min(arrival(), due_.empty() ? Duration::max() : due_.top().time);
     changed_.wait_for(lock, std::clamp(wake - Now(), Duration(1), kGlance));
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <ranges>
 #include <utility>
 
 #include "fmt/format.h"
@@ -83,9 +84,11 @@ std::vector<Slice> PartsOf(const Comparison& comparison, const ReplayResult& res
   return parts;
 }
 
-// Returns the policy's name in "name", "name(option=value)" or "aged(name,option=value)".
+// Returns the policy's name in "name", "name(option=value)" or "aged(metered(name,option=value))".
 std::string NameIn(std::string_view spec) {
-  if (constexpr std::string_view kAged = "aged("; spec.starts_with(kAged)) spec.remove_prefix(kAged.size());
+  for (const std::string_view outer : {"aged(", "metered("}) {
+    if (spec.starts_with(outer)) spec.remove_prefix(outer.size());
+  }
   return std::string(spec.substr(0, spec.find_first_of("(,)")));
 }
 
@@ -155,20 +158,34 @@ std::vector<std::string> WarningsOf(const Comparison& comparison) {
   if (setup.placement != ReplaySetup{}.placement && setup.instances <= 1 && comparison.engines.size() <= 1) {
     warnings.emplace_back("--placement has no effect on one instance; see --instances");
   }
+  const auto nameless = [&](std::size_t w) {
+    const std::size_t call = workload.workflows[w].first_call;
+    for (std::size_t c = call; c < call + workload.workflows[w].calls; ++c) {
+      if (!PartOf(workload, comparison.split, c, w).empty()) return false;
+    }
+    return true;
+  };
+  if (comparison.split != Split::kNothing &&
+      std::ranges::all_of(std::views::iota(std::size_t{0}, workload.workflows.size()), nameless)) {
+    const std::string_view by = Name(comparison.split);
+    warnings.push_back(fmt::format("--by {0} has no effect, because no request of the workload has a {0}", by));
+  }
   if (!setup.retention.empty() && workload.prefix_hashes.empty() && workload.prefix_runs.empty()) {
     warnings.emplace_back("--retention and --gate have no effect without shared prefixes in the workload");
   }
   return warnings;
 }
 
+bool HardlyWaits(const Run& run) { return run.metrics.queue.mean <= 0.01 * run.metrics.e2e.mean; }
+
 std::string WarningOfEqualRuns(const Comparison& comparison) {
-  constexpr double kSame = 1e-3, kLittle = 0.01;
+  constexpr double kSame = 1e-3;
   const Run* other = nullptr;
   const Run& first = comparison.runs.front();
   for (const Run& run : comparison.runs) {
     const double mean = run.metrics.e2e.mean, usual = first.metrics.e2e.mean;
     if (!run.ended || !(usual > 0) || run.settings.load != first.settings.load) return {};
-    if (std::abs(mean - usual) > kSame * usual || run.metrics.queue.mean > kLittle * mean) return {};
+    if (std::abs(mean - usual) > kSame * usual || !HardlyWaits(run)) return {};
     if (run.settings.policy != first.settings.policy) other = &run;
   }
   if (other == nullptr) return {};

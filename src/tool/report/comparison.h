@@ -138,6 +138,8 @@ double OfferedRps(const Workload& workload);
 // Returns a line for each policy of the comparison whose input the workload, the engines or takt replay do not provide.
 // Adds a line for each option without effect.
 std::vector<std::string> WarningsOf(const Comparison& comparison);
+// Returns whether requests wait for at most 1 % of their latency on average, so that no order can matter.
+bool HardlyWaits(const Run& run);
 // Returns a warning if runs of several orders at one load have ended with the same mean latency because hardly a
 // request waited; empty otherwise.
 std::string WarningOfEqualRuns(const Comparison& comparison);

@@ -157,10 +157,14 @@ std::string ReadingOf(const Comparison& comparison, const std::vector<const Run*
           whose, Short(mean(best)), Short(ttft(*soonest)), LabelOf(comparison, **soonest), Short(ttft(*latest)),
           LabelOf(comparison, **latest));
     }
-    return fmt::format(
-        "Hardly any difference: mean {} latency is {} s. The order matters only if requests queue: "
-        "try a higher --load or --rate-scale.",
-        whose, Short(mean(best)));
+    const std::string same = fmt::format("Hardly any difference: mean {} latency is {} s", whose, Short(mean(best)));
+    if (std::ranges::all_of(runs, HardlyWaits, [](const Run* run) -> const Run& { return *run; })) {
+      return same + ". The order matters only if requests queue: try a higher --load or --rate-scale.";
+    }
+    return same + fmt::format(
+                      ", although a request waits {} s on average under {}. These policies order this workload almost "
+                      "alike: try other --policy or --estimates.",
+                      Short(first->metrics.queue.mean), LabelOf(comparison, *first));
   }
   std::string text;
   if (best == first) {

@@ -10,7 +10,7 @@ namespace takt::tool {
 namespace {
 
 // Groups digits by thousands. Decimals stay unchanged.
-std::string Grouped(std::string digits) {
+std::string GroupDigits(std::string digits) {
   const std::size_t first = digits.starts_with('-') ? 1 : 0;
   std::size_t at = std::min(digits.find('.'), digits.size());
   while (at > first + 3) digits.insert(at -= 3, ",");
@@ -26,10 +26,10 @@ int Decimals(double number) {
 
 std::string Fixed(double number, int decimals) {
   if (!std::isfinite(number)) return std::isnan(number) ? "-" : number > 0 ? "inf" : "-inf";
-  return Grouped(fmt::format("{:.{}f}", number, decimals));
+  return GroupDigits(fmt::format("{:.{}f}", number, decimals));
 }
 
-std::string Grouped(long long number) { return Grouped(std::to_string(number)); }
+std::string Grouped(long long number) { return GroupDigits(std::to_string(number)); }
 
 std::string Short(double number) { return Fixed(number, Decimals(number)); }
 

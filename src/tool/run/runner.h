@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,12 +21,14 @@ namespace takt::tool {
 using RunProgress = std::function<bool(double)>;
 
 // Calls work(run, progress) for 0 .. runs - 1 on at most `threads` threads; 0: one per core. After an interrupt
-// `progress` returns false and no further run starts.
+// `progress` returns false and no further run starts. `rows` returns the lines below the bar.
 void RunEach(std::size_t runs, int threads, std::string_view what, ProgressBar& bar,
-             const std::function<void(std::size_t, const RunProgress&)>& work);
+             const std::function<void(std::size_t, const RunProgress&)>& work,
+             const std::function<std::vector<std::string>()>& rows = {});
 
 // A run of a replay. The workload must outlive it.
 struct ReplayTask {
+  std::string name;
   const Workload* workload = nullptr;
   ReplayOptions options;
 };
@@ -32,7 +36,7 @@ struct ReplayTask {
 // Called once per run on its thread with the run's index, its result and its duration.
 using OnRun = std::function<void(std::size_t run, absl::StatusOr<ReplayResult> result, double wall_s)>;
 
-// Runs replays with RunEach. Sets `progress` of the options.
+// Runs replays with RunEach. Sets `progress` and `watch` of the options. The bar has a line for each running replay.
 void RunAll(std::span<ReplayTask> tasks, int threads, std::string_view what, ProgressBar& bar, const OnRun& on_run);
 
 }  // namespace takt::tool

@@ -1,6 +1,7 @@
 #include "tool/run/terminal.h"
 
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,6 +19,12 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 bool IsTerminal(std::FILE* stream) {
   const char* term = std::getenv("TERM");
   return isatty(fileno(stream)) == 1 && term != nullptr && std::string_view(term) != "dumb";
+}
+
+TerminalSize SizeOf(std::FILE* terminal) {
+  winsize size = {};
+  if (ioctl(fileno(terminal), TIOCGWINSZ, &size) != 0) return {};
+  return {size.ws_col, size.ws_row};
 }
 
 bool WantsColour(std::FILE* stream) {
