@@ -38,6 +38,7 @@ enum Term : std::size_t {
   kDecodeRow,
   kDecodeContext,
   kSample,
+  kArrival,  // the path to and from the engine, in a step that begins with an arrival
 };
 
 // SP(n) / slope = (knee^sharpness + n^sharpness)^(1 / sharpness)
@@ -53,6 +54,7 @@ class Terms {
     if (log.knows_prefill_work) terms_.push_back(kPrefillWork);
     if (log.knows_samples) terms_.push_back(kSample);
     if (form == CostForm::kSaturating) terms_.insert(terms_.end(), {kFloor, kPrefillStep, kDecodeStep});
+    if (std::ranges::any_of(log.steps, &TimedStep::from_arrival)) terms_.push_back(kArrival);
   }
 
   bool saturate() const { return std::ranges::find(terms_, kFloor) != terms_.end(); }
@@ -72,7 +74,7 @@ class Terms {
           if (added) known->second = floor.At(static_cast<double>(load.tokens()));
           value = known->second;
         } else {
-          value = ValueOf(term, load);
+          value = term == kArrival ? (steps[i]->from_arrival ? 1 : 0) : ValueOf(term, load);
         }
         columns.push_back(value * weights[i]);
       }
@@ -84,7 +86,7 @@ class Terms {
   // common cost is the slope of the floor. The slope then gives the n above which compute dominates
   // (CostModel::SaturationTokens).
   CostModel Model(const std::vector<double>& coefficients, Shape shape) const {
-    std::array<double, kSample + 1> c = {};
+    std::array<double, kArrival + 1> c = {};
     for (std::size_t i = 0; i < terms_.size(); ++i) c[terms_[i]] = coefficients[i];
     CostModel cost;
     cost.hidden = 1;
@@ -101,6 +103,11 @@ class Terms {
     return cost;
   }
 
+  // The coefficient of kArrival [ms].
+  double Arrival(const std::vector<double>& coefficients) const {
+    return terms_.back() == kArrival ? coefficients.back() : 0;
+  }
+
  private:
   static double ValueOf(Term term, const StepLoad& load) {
     switch (term) {
@@ -112,7 +119,8 @@ class Terms {
       case kDecodeRow: return static_cast<double>(load.decodes);
       case kDecodeContext: return static_cast<double>(load.decode_context);
       case kSample: return static_cast<double>(load.samples);
-      case kFloor: break;
+      case kFloor:
+      case kArrival: break;
     }
     return 0;
   }
@@ -173,6 +181,8 @@ class Fitter {
     return {model_, Noises()};
   }
 
+  double arrival() const { return arrival_; }  // [ms]
+
   // Fits without the outliers. Call it after the fit above.
   CostModel FitWithout(const std::vector<bool>& outliers) {
     const auto others = [&](const std::vector<double>&) {
@@ -189,6 +199,8 @@ class Fitter {
   }
 
  private:
+  double Predicted(const TimedStep& step) const { return Predict(model_, step) + (step.from_arrival ? arrival_ : 0); }
+
   double Solve() { return SolveOver(steps_, weights_); }
 
   // Sets the model and returns the squared error.
@@ -197,12 +209,13 @@ class Fitter {
     for (std::size_t i = 0; i < steps.size(); ++i) target.push_back(Ms(*steps[i]) * weights[i]);
     const NonNegativeFit fit = NonNegativeLeastSquares(terms_.Columns(steps, shape_, weights), target);
     model_ = terms_.Model(fit.coefficients, shape_);
+    arrival_ = terms_.Arrival(fit.coefficients);
     return fit.squared_error;
   }
 
   std::vector<double> Errors() const {
     std::vector<double> errors;
-    for (const TimedStep* step : steps_) errors.push_back(Ms(*step) / Predict(model_, *step) - 1);
+    for (const TimedStep* step : steps_) errors.push_back(Ms(*step) / Predicted(*step) - 1);
     return errors;
   }
 
@@ -210,7 +223,7 @@ class Fitter {
   void Reweigh(WeightsOf weights_of, int turns) {
     for (int turn = 0; turn < turns; ++turn) {
       const std::vector<double> factors = weights_of(Errors());
-      for (std::size_t i = 0; i < steps_.size(); ++i) weights_[i] = factors[i] / Predict(model_, *steps_[i]);
+      for (std::size_t i = 0; i < steps_.size(); ++i) weights_[i] = factors[i] / Predicted(*steps_[i]);
       Solve();
     }
   }
@@ -300,6 +313,7 @@ class Fitter {
   std::vector<double> weights_;
   Shape shape_ = {};
   CostModel model_ = {};
+  double arrival_ = 0;
   Steps few_ = {};
   std::vector<double> few_weights_ = {};
 };
@@ -321,6 +335,47 @@ struct Fits {
 
   bool Outlies(const TimedStep& step) const { return robust[0].Outlies(step) && robust[1].Outlies(step); }
 };
+
+// ---- the path to and from the engine -------------------------------------------------------------------------------
+
+// Takes the path off the steps that begin with an arrival, and returns it [ms]. A linear fit separates it from the
+// engine's time, because all other steps lack it.
+double TakeArrivalOff(StepLog& log) {
+  Steps steps;
+  for (const TimedStep& step : log.steps) steps.push_back(&step);
+  const Terms terms(CostForm::kLinear, log);
+  Fitter fitter(terms, steps);
+  fitter.FitRobustly();
+  constexpr Duration kLeast = std::chrono::microseconds(1);
+  const Duration path = FromSeconds(fitter.arrival() / 1e3);
+  for (TimedStep& step : log.steps) {
+    if (std::exchange(step.from_arrival, false)) step.time = std::max(Difference(step.time, path), kLeast);
+  }
+  return fitter.arrival();
+}
+
+// Returns the middle of the times [ms] that at least 95 % as many ranges contain as any time.
+double CommonTime(const std::vector<PathRange>& ranges) {
+  std::vector<std::pair<Duration, int>> ends;
+  for (const PathRange& range : ranges) {
+    ends.emplace_back(range.least, 1);
+    ends.emplace_back(std::max(range.least, range.most), -1);
+  }
+  std::ranges::sort(
+      ends, [](const auto& a, const auto& b) { return std::pair(a.first, -a.second) < std::pair(b.first, -b.second); });
+  int now = 0, most = 0;
+  for (const auto& [time, change] : ends) most = std::max(most, now += change);
+  Duration first{0}, last{0};
+  bool found = false;
+  for (const auto& [time, change] : ends) {
+    const bool before = 20 * now >= 19 * most;
+    now += change;
+    const bool after = 20 * now >= 19 * most;
+    if (after && !before && !std::exchange(found, true)) first = time;
+    if (before && !after) last = time;
+  }
+  return (ToSeconds(first) + ToSeconds(last)) / 2 * 1e3;
+}
 
 // ---- quality of a fit ----------------------------------------------------------------------------------------------
 
@@ -518,6 +573,18 @@ void WarnOfPrefillWork(const StepLog& log, std::vector<std::string>& warnings) {
       "too short");
 }
 
+void WarnOfFrontEnd(const StepLog& log, double front_end_ms, std::vector<std::string>& warnings) {
+  std::vector<double> times;
+  for (const TimedStep& step : log.steps) times.push_back(Ms(step));
+  const double median = Median(std::move(times));
+  if (front_end_ms > 10 * median) {
+    warnings.push_back(
+        fmt::format("the front end of {:.3g} ms is {:.0f} times as long as a step; requests may have "
+                    "waited before the engine",
+                    front_end_ms, front_end_ms / median));
+  }
+}
+
 void WarnOfTimes(const StepLog& log, const EngineCalibration& calibration, std::vector<std::string>& warnings) {
   const CostFit& fit = calibration.fit();
   const std::size_t n = log.steps.size();
@@ -563,21 +630,15 @@ std::vector<std::string> Warnings(const StepLog& log, const std::array<Quantity,
   return warnings;
 }
 
-absl::Status CheckStep(const TimedStep& step, const std::string& place) {
-  if (step.time <= Duration(0))
-    return absl::InvalidArgumentError(fmt::format("{}.time is {} s: must be positive", place, ToSeconds(step.time)));
-  if (step.load.tokens() <= 0) return absl::InvalidArgumentError(place + ".load has no tokens");
-  return absl::OkStatus();
-}
-
 // Returns why the log cannot determine the cost of a step.
 absl::Status CheckLog(const StepLog& log) {
   const auto refuse = [](std::string why) { return absl::InvalidArgumentError(std::move(why)); };
   std::int64_t prefill = 0, decode = 0;
   std::set<std::tuple<std::int64_t, double, std::int64_t, std::int64_t>> loads;
   for (std::size_t i = 0; i < log.steps.size(); ++i) {
-    const StepLoad& load = log.steps[i].load;
-    if (absl::Status s = CheckStep(log.steps[i], fmt::format("steps[{}]", i)); !s.ok()) return s;
+    const auto& [load, time, context, from_arrival] = log.steps[i];
+    if (time <= Duration(0)) return refuse(fmt::format("steps[{}].time is {} s: must be positive", i, ToSeconds(time)));
+    if (load.tokens() <= 0) return refuse(fmt::format("steps[{}].load has no tokens", i));
     prefill += load.prefill_tokens > 0 ? 1 : 0;
     decode += load.decodes > 0 ? 1 : 0;
     if (loads.size() < kLeastLoads)
@@ -610,17 +671,15 @@ absl::Status CalibrateOptions::Validate() const {
 
 absl::StatusOr<EngineCalibration> Calibrate(const StepLog& given, const CalibrateOptions& options) {
   if (absl::Status s = options.Validate(); !s.ok()) return s;
-  for (std::size_t i = 0; i < given.from_arrival.size(); ++i) {
-    if (absl::Status s = CheckStep(given.from_arrival[i], fmt::format("from_arrival[{}]", i)); !s.ok()) return s;
+  if (absl::Status s = CheckLog(given); !s.ok()) return s;
+  const auto arrivals = std::ranges::count_if(given.steps, &TimedStep::from_arrival);
+  StepLog within;  // the engine's own times, if they differ
+  double arrival_ms = 0;
+  if (arrivals > 0) {
+    within = given;
+    arrival_ms = TakeArrivalOff(within);
   }
-  StepLog all;
-  const bool apart = given.from_arrival.empty() || CheckLog(given).ok();
-  if (!apart) {
-    all = given;
-    all.steps.insert(all.steps.end(), given.from_arrival.begin(), given.from_arrival.end());
-  }
-  const StepLog& log = apart ? given : all;
-  if (absl::Status s = CheckLog(log); !s.ok()) return s;
+  const StepLog& log = arrivals > 0 ? within : given;
   const Split split = SplitSteps(log, options.holdout);
   EngineCalibration calibration;
   FitForms(log, split, calibration);
@@ -633,16 +692,17 @@ absl::StatusOr<EngineCalibration> Calibrate(const StepLog& given, const Calibrat
                               values.back()};
   }
   calibration.warnings = Warnings(log, quantities, calibration);
-  std::vector<double> paths;  // [ms]
-  for (const Duration path : given.paths) paths.push_back(ToSeconds(path) * 1e3);
-  for (const TimedStep& step : given.from_arrival) paths.push_back(Ms(step) - Predict(calibration.fit().cost, step));
-  if (apart && !paths.empty()) calibration.front_end_ms = std::max(0.0, Median(std::move(paths)));
-  if (!apart) {
-    calibration.warnings.push_back(
-        "steps that begin with an arrival are fitted like others, because the others are too few. So the profile has "
-        "no "
-        "front end, and short steps are too long. A higher load gives more steps");
+  constexpr std::int64_t kFewPaths = 20, kFewArrivals = 5;
+  constexpr double kMostFrontEnd = 3.6e6;  // [ms]; the limit of profiles
+  calibration.arrival_ms = arrival_ms;
+  if (std::ssize(given.paths) >= kFewPaths) {
+    calibration.front_end_ms = std::clamp(CommonTime(given.paths), 0.0, kMostFrontEnd);
+    calibration.front_end_of = std::ssize(given.paths);
+  } else if (arrivals >= kFewArrivals) {
+    calibration.front_end_ms = std::min(arrival_ms, kMostFrontEnd);
+    calibration.front_end_of = arrivals;
   }
+  WarnOfFrontEnd(log, calibration.front_end_ms, calibration.warnings);
   return calibration;
 }
 

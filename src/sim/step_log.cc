@@ -27,8 +27,7 @@ struct ReadStep {
   Duration plan_time{0};
   bool knows_prefill_work = true;
   bool knows_samples = true;
-  bool from_arrival = false;
-  std::vector<Duration> paths = {};
+  std::vector<PathRange> paths = {};
 };
 
 // ---- JSON ----------------------------------------------------------------------------------------------------------
@@ -65,12 +64,18 @@ absl::StatusOr<ReadStep> ReadJson(std::string_view text) {
   ReadStep read;
   read.step.time = line.Time("time_s", 1);
   read.plan_time = line.Time("plan_s", 1, Duration(0));
-  if (const Json* flag = line.Find("from_arrival")) read.from_arrival = FlagOf(line, *flag, "from_arrival");
+  if (const Json* flag = line.Find("from_arrival")) read.step.from_arrival = FlagOf(line, *flag, "from_arrival");
   const std::span<const Json> paths = line.Array("path_us");
   for (std::size_t i = 0; i < paths.size() && fault.ok(); ++i) {
+    const std::string key = fmt::format("path_us[{}]", i);
+    if (!paths[i].is_array() || paths[i].size() != 2) {
+      line.Fault(key, Shown(paths[i]) + " is not [least, most]");
+      break;
+    }
     constexpr std::int64_t kMost = 3'600'000'000;  // [us]
-    read.paths.push_back(
-        std::chrono::microseconds(line.WholeOf(paths[i], fmt::format("path_us[{}]", i), -kMost, kMost)));
+    const std::int64_t least = line.WholeOf(paths[i][0], key + "[0]", -kMost, kMost);
+    const std::int64_t most = line.WholeOf(paths[i][1], key + "[1]", -kMost, kMost);
+    read.paths.push_back({std::chrono::microseconds(least), std::chrono::microseconds(most)});
   }
   const std::span<const Json> rows = line.Array("rows", false);
   if (rows.empty()) line.Fault("rows", "is empty; expected a row");
@@ -152,7 +157,7 @@ class StepLogReader {
       if (absl::Status s = Line(); !s.ok()) return s;
     }
     if (!more.ok()) return AtPlace(PlaceAfter(name_, lines_.number()), more.status());
-    if (log_.steps.empty() && log_.from_arrival.empty()) {
+    if (log_.steps.empty()) {
       return absl::InvalidArgumentError(report_.bad_lines > 0
                                             ? fmt::format("{} (and no line is valid)", report_.bad_line_messages[0])
                                             : name_ + ": has no steps");
@@ -179,7 +184,7 @@ class StepLogReader {
       log_.knows_prefill_work &= read->knows_prefill_work;
       log_.knows_samples &= read->knows_samples;
       log_.paths.insert(log_.paths.end(), read->paths.begin(), read->paths.end());
-      (read->from_arrival ? log_.from_arrival : log_.steps).push_back(read->step);
+      log_.steps.push_back(read->step);
       return absl::OkStatus();
     }
     const absl::Status fault = AtPlace(Place(), read.status());
@@ -191,11 +196,9 @@ class StepLogReader {
 
   // A field that one line lacks counts as unknown for all lines.
   StepLog Finish() {
-    for (std::vector<TimedStep>* steps : {&log_.steps, &log_.from_arrival}) {
-      for (TimedStep& step : *steps) {
-        if (!log_.knows_prefill_work) step.load.prefill_work = 0;
-        if (!log_.knows_samples) step.load.samples = step.load.decodes;
-      }
+    for (TimedStep& step : log_.steps) {
+      if (!log_.knows_prefill_work) step.load.prefill_work = 0;
+      if (!log_.knows_samples) step.load.samples = step.load.decodes;
     }
     return std::move(log_);
   }

@@ -76,9 +76,10 @@ struct Covered {
 struct EngineCalibration {
   std::array<CostFit, 2> fits = {};  // fits by CostForm
   CostForm chosen = CostForm::kLinear;
-  // Path to and from the engine: the median of the log's `paths`, and of what its `from_arrival` steps take beyond the
-  // fit.
+  double arrival_ms = 0;  // taken off `from_arrival` steps before the fit: a least-squares term of their own
+  // Path to and from the engine: the time that most of the log's `paths` contain; with fewer than 20, arrival_ms.
   double front_end_ms = 0;
+  std::int64_t front_end_of = 0;  // number of arrivals behind front_end_ms; 0: unknown
   std::vector<bool> outliers = {};  // by step
   std::array<Covered, 3> covered = {};  // decode rows, prefill tokens, context
   std::vector<std::string> warnings = {};  // ranges that the log does not cover, and anomalies
@@ -88,8 +89,7 @@ struct EngineCalibration {
 
 // Fits by least squares of relative errors: first with bounded influence (Huber), so that no step dominates, then
 // without outliers. An outlier is, in both forms, more than 8 robust standard deviations and 5 % from the median of its
-// kind of step. Steps of `from_arrival` give only the front end; if the other steps are too few, all are fitted, with a
-// warning. The holdout is every k-th block of neighbouring steps, because neighbours are similar. InvalidArgument:
+// kind of step. The holdout is every k-th block of neighbouring steps, because neighbours are similar. InvalidArgument:
 // invalid options, or an insufficient log: fewer than 30 steps or 10 different loads, no prefill, no decode, or times
 // that are not positive.
 absl::StatusOr<EngineCalibration> Calibrate(const StepLog& log, const CalibrateOptions& options = {});

@@ -19,14 +19,19 @@ struct TimedStep {
   StepLoad load = {};
   Duration time{0};  // duration of the step and of the gap to the next step
   std::int64_t longest_context = 0;  // longest context of a row after the step; without rows, mean context of decodes
+  bool from_arrival = false;  // `time` includes the path from a client to the engine, which was idle
+};
+
+// The path of a request to a busy engine and back took between these times.
+struct PathRange {
+  Duration least{0}, most{0};
+
+  friend bool operator==(const PathRange&, const PathRange&) = default;
 };
 
 struct StepLog {
   std::vector<TimedStep> steps = {};  // in file order
-  // Steps whose times begin when a client sent a request to an idle engine. They include the path to and from the
-  // engine.
-  std::vector<TimedStep> from_arrival = {};
-  std::vector<Duration> paths = {};  // guesses of the path to and from a busy engine, each off by at most half a step
+  std::vector<PathRange> paths = {};
   bool knows_prefill_work = true;  // false: prefill_work is 0, since the context before chunks is unknown
   bool knows_samples = true;  // false: `samples` counts only decodes, since the ends of prefills are unknown
 };
@@ -42,11 +47,10 @@ struct StepLogReport {
   std::vector<std::string> bad_line_messages = {};  // errors of the first few skipped lines
 };
 
-// Reads plain or gzip files: JSON lines {"time_s", "plan_s", "from_arrival", "path_us", "rows": [[tokens, position,
-// prefill, samples],
-// ...]}, or CSV with the columns time_s, prefill_tokens, decode_rows, context_tokens and optionally plan_s,
-// prefill_work, samples. Errors: NotFound or the system's error; otherwise InvalidArgument with file, line, field and
-// value. `report` may be null.
+// Reads plain or gzip files: JSON lines {"time_s", "plan_s", "from_arrival", "path_us": [[least, most], ...],
+// "rows": [[tokens, position, prefill, samples], ...]}, or CSV with the columns time_s, prefill_tokens, decode_rows,
+// context_tokens and optionally plan_s, prefill_work, samples. Errors: NotFound or the system's error; otherwise
+// InvalidArgument with file, line, field and value. `report` may be null.
 absl::StatusOr<StepLog> ReadStepLog(const std::string& path, const StepLogOptions& options = {},
                                     StepLogReport* report = nullptr);
 

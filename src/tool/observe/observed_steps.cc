@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -26,7 +27,7 @@ struct Step {
   std::int64_t tokens = 0;
   bool fits = true;
   bool from_arrival = false;
-  std::vector<double> paths = {};  // guesses of the path to the engine and back [s]
+  std::vector<std::pair<double, double>> paths = {};  // least and most of paths to the engine and back [s]
 };
 
 // Returns half the median time between chunks of a request.
@@ -39,6 +40,39 @@ double LongestGap(std::span<const ClientTimes> requests) {
   std::ranges::nth_element(gaps, gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2));
   return gaps[gaps.size() / 2] / 2;
 }
+
+// Returns true if a token came with the next one, long after the one before: the step's end is then unknown.
+bool CameLate(const std::vector<double>& chunks, std::size_t place) {
+  double around = 0;
+  int gaps = 0;
+  if (place > 0) around += chunks[place] - chunks[place - 1], ++gaps;
+  if (place + 2 < chunks.size()) around += chunks[place + 2] - chunks[place + 1], ++gaps;
+  return gaps > 0 && chunks[place + 1] - chunks[place] < around / gaps / 2;
+}
+
+// How many requests are in the engine, or have tokens, as their clients see it.
+class InFlight {
+ public:
+  explicit InFlight(std::span<const ClientTimes> requests) {
+    for (const ClientTimes& r : requests) {
+      sent_.push_back(r.sent), first_.push_back(r.chunks.front()), last_.push_back(r.chunks.back());
+    }
+    for (std::vector<double>* times : {&sent_, &first_, &last_}) std::ranges::sort(*times);
+  }
+
+  std::ptrdiff_t SentBefore(double time) const { return Below(sent_, time) - UpTo(last_, time); }
+  std::ptrdiff_t BetweenTokens(double time) const { return UpTo(first_, time) - UpTo(last_, time); }
+
+ private:
+  static std::ptrdiff_t Below(const std::vector<double>& times, double time) {
+    return std::ranges::lower_bound(times, time) - times.begin();
+  }
+  static std::ptrdiff_t UpTo(const std::vector<double>& times, double time) {
+    return std::ranges::upper_bound(times, time) - times.begin();
+  }
+
+  std::vector<double> sent_, first_, last_;
+};
 
 // Returns the requests that a step could take at once: they are sent while none waits for its first token, and while
 // fewer requests run than at the peak.
@@ -82,9 +116,9 @@ std::vector<Step> StepsOf(std::span<const ClientTimes> requests) {
   for (const Chunk& chunk : chunks) {
     const bool apart = steps.empty() || chunk.time - before > gap;
     if (apart || last[chunk.request] == steps.size() - 1) {
-      // Two tokens of a request in one burst: the first came late, so the time between the steps is unknown.
-      if (!apart) steps.back().fits = false;
-      steps.push_back({.end = chunk.time, .fits = apart});
+      const bool late = !apart && CameLate(requests[chunk.request].chunks, chunk.place - 1);
+      if (late) steps.back().fits = false;
+      steps.push_back({.end = chunk.time, .fits = !late});
     }
     before = chunk.time;
     last[chunk.request] = steps.size() - 1;
@@ -106,19 +140,26 @@ std::string ObservedSteps(std::span<const ClientTimes> requests, std::int64_t to
   std::vector<Step> steps = StepsOf(requests);
   for (std::size_t s = 0; s < steps.size(); ++s) steps[s].begin = s > 0 ? steps[s - 1].end : -1;
   const std::vector<bool> at_once = TakenAtOnce(requests);
+  const InFlight in_flight(requests);
   for (std::size_t s = 0; s < steps.size(); ++s) {
     Step& step = steps[s];
     double first = step.end;  // arrival of the first request whose prompt the step ends
     for (const std::size_t r : step.opened) first = std::min(first, requests[r].sent);
-    // Without decodes, the engine may have been idle before the arrival.
-    if (step.rows.empty() && first > step.begin) step.begin = first, step.from_arrival = true;
+    if (step.rows.empty()) {
+      // The engine was idle, or became so on the way of the tokens to their clients.
+      step.from_arrival = first > step.begin && in_flight.SentBefore(first) == 0;
+      if (step.from_arrival) step.begin = first;
+      else if (first > step.begin || in_flight.BetweenTokens(step.begin) == 0) step.fits = false;
+    }
     for (const std::size_t r : step.opened) {
       const ClientTimes& request = requests[r];
       std::int64_t left = request.prompt_tokens;
-      // An arrival is at any time of the step that it finds running, in the mean at its middle.
-      const Step* found = s > 0 && at_once[r] && left <= token_budget - step.tokens ? &steps[s - 1] : nullptr;
+      // The request came to the engine during the step before its own.
+      const Step* found =
+          s > 0 && step.fits && at_once[r] && left <= token_budget - step.tokens ? &steps[s - 1] : nullptr;
       if (found != nullptr && found->fits && found->begin >= 0 && found->end > request.sent) {
-        step.paths.push_back(found->end - request.sent - (found->end - found->begin) / 2);
+        const double most = found->end - request.sent;
+        step.paths.emplace_back(most - (found->end - found->begin), most);
       }
       for (std::size_t at = s + 1; at-- > 0 && left > 0;) {
         Step& in = steps[at];
@@ -135,12 +176,13 @@ std::string ObservedSteps(std::span<const ClientTimes> requests, std::int64_t to
   std::string log;
   for (const Step& step : steps) {
     const double time = step.end - step.begin;
-    if (!step.fits || step.begin < 0 || step.rows.empty() || !(time > 0)) continue;
+    if (!step.fits || step.begin < 0 || step.rows.empty() || !(time > 1e-6)) continue;
     log += fmt::format(R"({{"time_s":{:.6f},)", time);
     if (step.from_arrival) log += R"("from_arrival":1,)";
-    for (const double& path : step.paths) {
-      log += fmt::format("{}{:.0f}", &path == step.paths.data() ? R"("path_us":[)" : ",",
-                         std::clamp(path, -3600.0, 3600.0) * 1e6);
+    const auto us = [](double seconds) { return std::clamp(seconds, -3600.0, 3600.0) * 1e6; };
+    for (const auto& path : step.paths) {
+      log += fmt::format("{}[{:.0f},{:.0f}]", &path == step.paths.data() ? R"("path_us":[)" : ",", us(path.first),
+                         us(path.second));
     }
     log += step.paths.empty() ? R"("rows":[)" : R"(],"rows":[)";
     for (const Row& row : step.rows) {

@@ -58,17 +58,20 @@ enum class Told : std::uint8_t { kNothing, kToken, kEnd };
 
 // Returns what a choice of an event tells. A server holds back the text of a token that ends inside a character, so an
 // event without text is a token, too, unless it only names the role or the end.
-Told ToldBy(const Json& choice) {
+Told ToldBy(const Json& choice, bool& told_role) {
   const Json* delta = Member(choice, "delta");
   bool text = HasText(Member(choice, "text")), empty = Member(choice, "text") != nullptr;
   if (delta != nullptr) {
-    for (const char* key : {"content", "reasoning_content", "reasoning"}) text |= HasText(Member(*delta, key));
+    for (const char* key : {"content", "reasoning_content", "reasoning", "refusal"})
+      text |= HasText(Member(*delta, key));
     const Json* calls = Member(*delta, "tool_calls");
     text |= calls != nullptr && !calls->empty();
-    empty |= Member(*delta, "content") != nullptr && Member(*delta, "role") == nullptr;
+    // Some servers name the role in each event.
+    const bool role = Member(*delta, "role") != nullptr && !std::exchange(told_role, true);
+    empty |= Member(*delta, "content") != nullptr && !role;
   }
   if (text) return Told::kToken;
-  if (Member(choice, "finish_reason") != nullptr) return Told::kEnd;
+  if (HasText(Member(choice, "finish_reason"))) return Told::kEnd;
   return empty ? Told::kToken : Told::kNothing;
 }
 
@@ -118,21 +121,23 @@ void StreamReader::ReadEvent(std::string_view data, const std::function<void()>&
     return;
   }
   if (const Json* usage = Member(event, "usage")) {
-    prompt_tokens_ = Count(*usage, "prompt_tokens");
-    output_tokens_ = Count(*usage, "completion_tokens");
+    for (const auto& [count, key] :
+         {std::pair(&prompt_tokens_, "prompt_tokens"), {&output_tokens_, "completion_tokens"}}) {
+      if (const std::int64_t told = Count(*usage, key); told > 0) *count = told;
+    }
   }
   const Json* choices = Member(event, "choices");
   if (choices != nullptr && choices->is_array()) {
     bool came = false;
     for (const Json& choice : *choices) {
-      const Told told = ToldBy(choice);
+      const Told told = ToldBy(choice, told_role_);
       came |= told == Told::kToken;
       end_without_text_ |= told == Told::kEnd;
     }
     if (came) ++tokens_, token();
   }
-  // Some servers send the last token with the end, and its text may have been held back.
-  if (end_without_text_ && output_tokens_ == tokens_ + 1) ++tokens_, token();
+  // Some servers send the only token with the end, and its text may have been held back.
+  if (end_without_text_ && tokens_ == 0 && output_tokens_ > 0) ++tokens_, token();
 }
 
 ObservedRequest Observe(httplib::Client& client, const std::string& path, const std::string& body,

@@ -40,7 +40,7 @@ class StreamReader {
   std::string fault_;
   std::int64_t prompt_tokens_ = 0, output_tokens_ = 0;
   std::int64_t tokens_ = 0;  // events with a token
-  bool end_without_text_ = false;
+  bool end_without_text_ = false, told_role_ = false;
 };
 
 struct ObservedRequest {

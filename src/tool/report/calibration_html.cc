@@ -32,7 +32,8 @@ Clouds CloudsOf(const CalibrationRun& run, const CostFit& fit) {
   for (std::size_t i = 0; i < run.log.steps.size(); ++i) {
     const TimedStep& step = run.log.steps[i];
     const std::size_t cloud = run.found.outliers[i] ? 3 : static_cast<std::size_t>(KindOf(step.load));
-    clouds[cloud].push_back({ToSeconds(fit.cost.StepTime(step.load)) * 1e3, ToSeconds(step.time) * 1e3,
+    const double measured_ms = ToSeconds(step.time) * 1e3 - (step.from_arrival ? run.found.arrival_ms : 0);
+    clouds[cloud].push_back({ToSeconds(fit.cost.StepTime(step.load)) * 1e3, measured_ms,
                              static_cast<double>(step.load.decodes), static_cast<double>(step.load.prefill_tokens),
                              static_cast<double>(step.longest_context), static_cast<double>(i + 1)});
   }

@@ -39,6 +39,9 @@ std::string Verdict(const CalibrationRun& run);
 // Returns the formula: "4 + 0.05 Q + ... [ms]".
 std::string Formula(const CostFit& fit);
 
+// Returns a line about the path to and from the engine; empty: unknown.
+std::string FrontEnd(const EngineCalibration& found);
+
 // Returns the meaning of the letters in formulas.
 std::string Letters(const StepLog& log);
 

@@ -113,6 +113,12 @@ std::string Formula(const CostFit& fit) {
   return (text.empty() ? "0" : text.substr(3)) + " ms";
 }
 
+std::string FrontEnd(const EngineCalibration& found) {
+  if (found.front_end_of == 0) return "";
+  return fmt::format("Front end: {:.3g} ms from a client to the engine and back, by {}", found.front_end_ms,
+                     Counted(found.front_end_of, "arrival"));
+}
+
 std::string Letters(const StepLog& log) {
   std::string text = "Q prefill tokens";
   if (log.knows_prefill_work) text += ", W prefill tokens times their context";
@@ -127,11 +133,7 @@ std::string CalibrationText(const CalibrationRun& run) {
                      ErrorTable(found).ToString() + "\n" + Verdict(run) + "\n\n";
   for (const CostFit& fit : found.fits) text += fmt::format("  {:<10}  {}\n", Name(fit.form), Formula(fit));
   text += "  " + Letters(run.log) + "\n";
-  if (found.front_end_ms > 0) {
-    text += fmt::format("\nFront end: {:.3g} ms from a client to the engine and back, the median of {}\n",
-                        found.front_end_ms,
-                        Counted(std::ssize(run.log.from_arrival) + std::ssize(run.log.paths), "arrival"));
-  }
+  text += FrontEnd(found).empty() ? "" : "\n" + FrontEnd(found) + "\n";
   for (std::size_t i = 0; i < found.warnings.size(); ++i) {
     text += fmt::format("{}  {}\n", i == 0 ? "\nWarnings\n" : "", found.warnings[i]);
   }
