@@ -92,10 +92,12 @@ if __name__ == "__main__":
     options.add_argument("--size", choices=SIZES, default="tiny", help="make random weights of this size [tiny]")
     options.add_argument("--policy", help="rank requests by this policy of takt")
     options.add_argument("--kv-blocks", type=int, default=4096, help="set the KV memory, in blocks of 16 tokens [4096]")
+    options.add_argument("--no-prefix-cache", action="store_true", help="compute each prompt whole")
     options.add_argument("--port", type=int, default=8000, help="listen on this port of localhost [8000]")
     o, gpu = options.parse_args(), torch.cuda.is_available()
     kind = dict(dtype=torch.bfloat16, device="cuda", compiled=True) if gpu else {}
-    engine = Engine(Llama.random(SIZES[o.size], **kind), blocks=o.kv_blocks, policy=o.policy, graphs=gpu)
+    engine = Engine(Llama.random(SIZES[o.size], **kind), blocks=o.kv_blocks, policy=o.policy, graphs=gpu,
+                    prefix_cache=not o.no_prefix_cache)
     server = ThreadingHTTPServer(("localhost", o.port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -74,8 +74,8 @@ class InFlight {
   std::vector<double> sent_, first_, last_;
 };
 
-// Returns the requests that a step could take at once: they are sent while none waits for its first token, and while
-// fewer requests run than at the peak.
+// Returns the requests that a step could take at once. No other request waits for its first token when they are sent,
+// and fewer requests run than at the peak.
 std::vector<bool> TakenAtOnce(std::span<const ClientTimes> requests) {
   enum Kind : std::uint8_t { kEnd, kFirst, kSent };
   struct Event {
@@ -116,7 +116,9 @@ std::vector<Step> StepsOf(std::span<const ClientTimes> requests) {
   for (const Chunk& chunk : chunks) {
     const bool apart = steps.empty() || chunk.time - before > gap;
     if (apart || last[chunk.request] == steps.size() - 1) {
-      const bool late = !apart && CameLate(requests[chunk.request].chunks, chunk.place - 1);
+      // Many tokens that come together have no neighbours to compare with.
+      const std::vector<double>& times = requests[chunk.request].chunks;
+      const bool late = !apart && (chunk.time - times[chunk.place - 1] < gap / 5 || CameLate(times, chunk.place - 1));
       if (late) steps.back().fits = false;
       steps.push_back({.end = chunk.time, .fits = !late});
     }

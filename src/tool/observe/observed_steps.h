@@ -16,15 +16,18 @@ struct ClientTimes {
   std::vector<double> chunks = {};
 };
 
-// Returns a step log for takt calibrate, one line per step. Chunks that arrive together come from one step, and no
-// request has two of them. A step lasts from the end of the step before. If no request was in flight, it lasts from the
-// arrival of its first request ("from_arrival"). A request that a busy engine takes at once bounds the path from a
-// client to the engine and back ("path_us"): it came to the engine during the step before its own. Prompts are assumed
-// to be computed right before their first tokens, at most `token_budget` tokens per step.
+// Returns a step log for takt calibrate, one line per step. Each request has a chunk. Chunks that arrive together come
+// from one step, and no request has two of them. A step lasts from the end of the step before. If no request was in
+// flight, it lasts from the arrival of its first request ("from_arrival"). Prompts are assumed to be computed right
+// before their first tokens, at most `token_budget` tokens per step.
 //
-// Steps of unknown work or time are left out: a prompt has more tokens than their budget, and no other request marks
-// their ends; a request has two tokens at about the same time, because the first came late; or the engine may have been
-// idle before a step that no decode began. Each request has a chunk.
+// A request that a busy engine takes at once came to it during the step before its own. This bounds the path from a
+// client to the engine and back ("path_us").
+//
+// These steps are left out, because their work or time is unknown:
+//   - a prompt has more tokens than the steps' budget, and no other request marks their ends
+//   - a request has two tokens at about the same time, because the first came late
+//   - the engine may have been idle before a step in which nothing decodes
 std::string ObservedSteps(std::span<const ClientTimes> requests, std::int64_t token_budget);
 
 }  // namespace takt::tool

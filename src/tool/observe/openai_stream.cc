@@ -56,8 +56,8 @@ bool HasText(const Json* value) {
 
 enum class Told : std::uint8_t { kNothing, kToken, kEnd };
 
-// Returns what a choice of an event tells. A server holds back the text of a token that ends inside a character, so an
-// event without text is a token, too, unless it only names the role or the end.
+// Reads a choice of an event. A server holds back the text of a token that ends inside a character. So an event without
+// text is a token, too, unless it only names the role or the end.
 Told ToldBy(const Json& choice, bool& told_role) {
   const Json* delta = Member(choice, "delta");
   bool text = HasText(Member(choice, "text")), empty = Member(choice, "text") != nullptr;
