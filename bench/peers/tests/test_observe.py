@@ -3,28 +3,32 @@
 import importlib.machinery
 import importlib.util
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from peer_program import PEERS
 
-PEERS = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PEERS))
 
 
 @pytest.fixture
-def peer(monkeypatch):
-    monkeypatch.syspath_prepend(str(PEERS))
+def peer(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr("sys.dont_write_bytecode", True)
     loader = importlib.machinery.SourceFileLoader("peer_observe", str(PEERS / "peer-observe"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("peer_observe", loader))
+    spec = importlib.util.spec_from_loader("peer_observe", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
 
 
-def metrics(ttft, tpot, workflow):
+def metrics(ttft: float, tpot: float, workflow: float) -> dict[str, Any]:
     return {f"{name}_s": {"mean": mean, "p95": 2 * mean} for name, mean in (("ttft", ttft), ("tpot", tpot), ("workflow", workflow))}
 
 
-def test_errors(peer, tmp_path, capsys):
+def test_errors(peer: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench = peer.Bench(Path("takt"), tmp_path, 3)
     kind = type("Kind", (), {"name": "vllm"})
     rows = []
@@ -40,7 +44,9 @@ def test_errors(peer, tmp_path, capsys):
     assert "50.0 ( 300)" in capsys.readouterr().out
 
 
-def test_missing_environment(peer, tmp_path, monkeypatch, capsys):
+def test_missing_environment(
+    peer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("TAKT_PEER_LLAMA", str(tmp_path))
     monkeypatch.setattr("sys.argv", ["peer-observe", "--server", "llama", "--takt", __file__, "--library", __file__, "--folder", str(tmp_path)])
     assert peer.main() == 77
