@@ -80,9 +80,9 @@ TEST_CASE("comments keep a stream alive, but not for ever") {
   StreamReader reader(64);
   const auto none = [] {};
   std::int64_t bytes = 0;
-  for (const std::string comment = ": ping\n\n"; reader.Read(comment, none); bytes += std::ssize(comment)) {
-    REQUIRE(bytes < 1 << 24);
+  for (const std::string comment(1000, ':'); bytes < 1 << 24 && reader.Read(comment + "\n", none); bytes += 1001) {
   }
+  CHECK(bytes < 1 << 24);
   CHECK(bytes > 1 << 20);
   CHECK(reader.fault().find("bytes without an event") != std::string::npos);
 }
