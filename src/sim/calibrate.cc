@@ -38,7 +38,7 @@ enum Term : std::size_t {
   kDecodeRow,
   kDecodeContext,
   kSample,
-  kArrival,  // the path to and from the engine, in a step that begins with an arrival
+  kArrivalPath,  // the path to and from the engine, in a step that begins with an arrival
 };
 
 // SP(n) / slope = (knee^sharpness + n^sharpness)^(1 / sharpness)
@@ -54,7 +54,7 @@ class Terms {
     if (log.knows_prefill_work) terms_.push_back(kPrefillWork);
     if (log.knows_samples) terms_.push_back(kSample);
     if (form == CostForm::kSaturating) terms_.insert(terms_.end(), {kFloor, kPrefillStep, kDecodeStep});
-    if (std::ranges::any_of(log.steps, &TimedStep::from_arrival)) terms_.push_back(kArrival);
+    if (std::ranges::any_of(log.steps, &TimedStep::from_arrival)) terms_.push_back(kArrivalPath);
   }
 
   bool saturate() const { return std::ranges::find(terms_, kFloor) != terms_.end(); }
@@ -74,7 +74,7 @@ class Terms {
           if (added) known->second = floor.At(static_cast<double>(load.tokens()));
           value = known->second;
         } else {
-          value = term == kArrival ? (steps[i]->from_arrival ? 1 : 0) : ValueOf(term, load);
+          value = term == kArrivalPath ? (steps[i]->from_arrival ? 1 : 0) : ValueOf(term, load);
         }
         columns.push_back(value * weights[i]);
       }
@@ -86,7 +86,7 @@ class Terms {
   // common cost is the slope of the floor. The slope then gives the n above which compute dominates
   // (CostModel::SaturationTokens).
   CostModel Model(const std::vector<double>& coefficients, Shape shape) const {
-    std::array<double, kArrival + 1> c = {};
+    std::array<double, kArrivalPath + 1> c = {};
     for (std::size_t i = 0; i < terms_.size(); ++i) c[terms_[i]] = coefficients[i];
     CostModel cost;
     cost.hidden = 1;
@@ -103,9 +103,9 @@ class Terms {
     return cost;
   }
 
-  // The coefficient of kArrival [ms].
+  // The coefficient of kArrivalPath [ms].
   double Arrival(const std::vector<double>& coefficients) const {
-    return terms_.back() == kArrival ? coefficients.back() : 0;
+    return terms_.back() == kArrivalPath ? coefficients.back() : 0;
   }
 
  private:
@@ -120,7 +120,7 @@ class Terms {
       case kDecodeContext: return static_cast<double>(load.decode_context);
       case kSample: return static_cast<double>(load.samples);
       case kFloor:
-      case kArrival: break;
+      case kArrivalPath: break;
     }
     return 0;
   }
