@@ -115,6 +115,31 @@ TEST_CASE("the form is an option, and a file may be standard output") {
   CHECK(RunTool(more).exit_code == 0);
 }
 
+TEST_CASE("the path to a busy engine becomes the front end of the profile, and of its replays") {
+  const TempDir dir;
+  std::string log = Log();
+  std::size_t at = 0;
+  for (int i = 0; i < 25; ++i, ++at) {
+    at = log.find("\"rows\"", at);
+    const std::string bounds = i < 24 ? "\"path_us\":[[4000,6000]]," : "\"path_us\":[[90000,95000]],";
+    log.insert(at, bounds);
+    at += bounds.size();
+  }
+  const Ended ended = RunTool({"calibrate", dir.Write("steps.jsonl", log), "--kv-tokens", "100000", "--out",
+                               dir / "own.json", "--html", dir / "fit.html", "--json", dir / "fit.json"});
+  CAPTURE(ended.out, ended.err);
+  REQUIRE(ended.exit_code == 0);
+  const std::string line = "Front end: 5 ms from a client to the engine and back, by 25 arrivals";
+  CHECK(Has(ended.out, line));
+  CHECK(Has(ReadWhole(dir / "fit.html"), line));
+  CHECK(Json::parse(ReadWhole(dir / "fit.json"), nullptr, false)["front_end_ms"] == 5);
+  const Json profile = Json::parse(ReadWhole(dir / "own.json"), nullptr, false)["profiles"][0];
+  CHECK(profile["front_end"] == Json::array({5, 0}));
+  const Ended replay = RunTool(
+      {"replay", "--workload", kWorkload, "--profiles", dir / "own.json", "--profile", "own/model/host/any/tp1"});
+  CHECK(Has(replay.out, "front end: 5.00 ms per request"));
+}
+
 TEST_CASE("totals as CSV fit, and list the unfitted terms") {
   const TempDir dir;
   std::string csv = "time_s,prefill_tokens,decode_rows,context_tokens\n";

@@ -50,7 +50,7 @@ bool CameLate(const std::vector<double>& chunks, std::size_t place) {
   return gaps > 0 && chunks[place + 1] - chunks[place] < around / gaps / 2;
 }
 
-// How many requests are in the engine, or have tokens, as their clients see it.
+// How many requests wait or run at a time, as their clients see it.
 class InFlight {
  public:
   explicit InFlight(std::span<const ClientTimes> requests) {
@@ -58,10 +58,15 @@ class InFlight {
       sent_.push_back(r.sent), first_.push_back(r.chunks.front()), last_.push_back(r.chunks.back());
     }
     for (std::vector<double>* times : {&sent_, &first_, &last_}) std::ranges::sort(*times);
+    for (const double time : first_) peak_ = std::max(peak_, Running(time));
   }
 
-  std::ptrdiff_t SentBefore(double time) const { return Below(sent_, time) - UpTo(last_, time); }
-  std::ptrdiff_t BetweenTokens(double time) const { return UpTo(first_, time) - UpTo(last_, time); }
+  // Counts requests that were sent before the time.
+  std::ptrdiff_t Waiting(double time) const { return Below(sent_, time) - UpTo(first_, time); }
+  std::ptrdiff_t Running(double time) const { return UpTo(first_, time) - UpTo(last_, time); }
+
+  // Returns true if a step could take a request at once: no other waits, and fewer run than at the peak.
+  bool TakesAtOnce(double sent) const { return Waiting(sent) == 0 && Running(sent) < peak_; }
 
  private:
   static std::ptrdiff_t Below(const std::vector<double>& times, double time) {
@@ -72,36 +77,8 @@ class InFlight {
   }
 
   std::vector<double> sent_, first_, last_;
+  std::ptrdiff_t peak_ = 0;
 };
-
-// Returns the requests that a step could take at once. No other request waits for its first token when they are sent,
-// and fewer requests run than at the peak.
-std::vector<bool> TakenAtOnce(std::span<const ClientTimes> requests) {
-  enum Kind : std::uint8_t { kEnd, kFirst, kSent };
-  struct Event {
-    double time;
-    Kind kind;
-    std::size_t request;
-  };
-  std::vector<Event> events;
-  for (std::size_t r = 0; r < requests.size(); ++r) {
-    events.push_back({requests[r].sent, kSent, r});
-    events.push_back({requests[r].chunks.front(), kFirst, r});
-    events.push_back({requests[r].chunks.back(), kEnd, r});
-  }
-  // At equal times, a request ends after its first token.
-  std::ranges::stable_sort(events, [](const Event& a, const Event& b) { return a.time < b.time; });
-  std::vector<std::int64_t> running(requests.size(), 0);  // when each is sent; -1: another waits
-  std::int64_t waiting = 0, now = 0, peak = 0;
-  for (const Event& event : events) {
-    if (event.kind == kSent) running[event.request] = waiting++ > 0 ? -1 : now;
-    else if (event.kind == kFirst) --waiting, peak = std::max(peak, ++now);
-    else --now;
-  }
-  std::vector<bool> at_once;
-  for (const std::int64_t count : running) at_once.push_back(count >= 0 && count < peak);
-  return at_once;
-}
 
 std::vector<Step> StepsOf(std::span<const ClientTimes> requests) {
   std::vector<Chunk> chunks;
@@ -141,7 +118,6 @@ std::vector<Step> StepsOf(std::span<const ClientTimes> requests) {
 std::string ObservedSteps(std::span<const ClientTimes> requests, std::int64_t token_budget) {
   std::vector<Step> steps = StepsOf(requests);
   for (std::size_t s = 0; s < steps.size(); ++s) steps[s].begin = s > 0 ? steps[s - 1].end : -1;
-  const std::vector<bool> at_once = TakenAtOnce(requests);
   const InFlight in_flight(requests);
   for (std::size_t s = 0; s < steps.size(); ++s) {
     Step& step = steps[s];
@@ -149,19 +125,19 @@ std::string ObservedSteps(std::span<const ClientTimes> requests, std::int64_t to
     for (const std::size_t r : step.opened) first = std::min(first, requests[r].sent);
     if (step.rows.empty()) {
       // The engine was idle, or became so on the way of the tokens to their clients.
-      step.from_arrival = first > step.begin && in_flight.SentBefore(first) == 0;
+      step.from_arrival = first > step.begin && in_flight.Waiting(first) + in_flight.Running(first) == 0;
       if (step.from_arrival) step.begin = first;
-      else if (first > step.begin || in_flight.BetweenTokens(step.begin) == 0) step.fits = false;
+      else if (first > step.begin || in_flight.Running(step.begin) == 0) step.fits = false;
     }
     for (const std::size_t r : step.opened) {
       const ClientTimes& request = requests[r];
       std::int64_t left = request.prompt_tokens;
       // The request came to the engine during the step before its own.
-      const Step* found =
-          s > 0 && step.fits && at_once[r] && left <= token_budget - step.tokens ? &steps[s - 1] : nullptr;
-      if (found != nullptr && found->fits && found->begin >= 0 && found->end > request.sent) {
-        const double most = found->end - request.sent;
-        step.paths.emplace_back(most - (found->end - found->begin), most);
+      if (s > 0 && step.fits && left <= token_budget - step.tokens && in_flight.TakesAtOnce(request.sent)) {
+        const Step& found = steps[s - 1];
+        if (found.fits && found.begin >= 0 && found.end > request.sent) {
+          step.paths.emplace_back(found.begin - request.sent, found.end - request.sent);
+        }
       }
       for (std::size_t at = s + 1; at-- > 0 && left > 0;) {
         Step& in = steps[at];

@@ -119,6 +119,7 @@ std::string CalibrationHtml(const CalibrationRun& run) {
     html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Name(fit.form), HtmlText(Formula(fit)));
   }
   html += fmt::format("</dl>\n<p class=soft>{}</p>\n", HtmlText(Letters(run.log)));
+  if (run.found.front_end_of > 0) html += fmt::format("<p>{}</p>\n", HtmlText(FrontEnd(run.found)));
   if (!found.warnings.empty()) html += "<h2>Beware</h2>\n";
   for (const std::string& warning : found.warnings) html += fmt::format("<p>{}</p>\n", HtmlText(warning));
   html += "<h2>Coverage of the log</h2>\n<div class=wide>" + CoverageTable(found).ToHtml() + "</div>\n";

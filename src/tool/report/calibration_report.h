@@ -39,7 +39,7 @@ std::string Verdict(const CalibrationRun& run);
 // Returns the formula: "4 + 0.05 Q + ... [ms]".
 std::string Formula(const CostFit& fit);
 
-// Returns a line about the path to and from the engine; empty: unknown.
+// Returns a line about the path to and from the engine, which must be known (front_end_of > 0).
 std::string FrontEnd(const EngineCalibration& found);
 
 // Returns the meaning of the letters in formulas.

@@ -114,7 +114,6 @@ std::string Formula(const CostFit& fit) {
 }
 
 std::string FrontEnd(const EngineCalibration& found) {
-  if (found.front_end_of == 0) return "";
   return fmt::format("Front end: {:.3g} ms from a client to the engine and back, by {}", found.front_end_ms,
                      Counted(found.front_end_of, "arrival"));
 }
@@ -133,7 +132,7 @@ std::string CalibrationText(const CalibrationRun& run) {
                      ErrorTable(found).ToString() + "\n" + Verdict(run) + "\n\n";
   for (const CostFit& fit : found.fits) text += fmt::format("  {:<10}  {}\n", Name(fit.form), Formula(fit));
   text += "  " + Letters(run.log) + "\n";
-  text += FrontEnd(found).empty() ? "" : "\n" + FrontEnd(found) + "\n";
+  if (found.front_end_of > 0) text += "\n" + FrontEnd(found) + "\n";
   for (std::size_t i = 0; i < found.warnings.size(); ++i) {
     text += fmt::format("{}  {}\n", i == 0 ? "\nWarnings\n" : "", found.warnings[i]);
   }
