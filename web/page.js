@@ -8,7 +8,9 @@ const kPhases = ['queued', 'prefill', 'decode', 'preempted', 'tool', 'held'];
 const kBlockTokens = 16;  // of the KV cache
 const kAutomaticCliff = 4000;  // requests; more wait for the button
 let settings = {...kDefaults};
-let own = null;  // the dropped file {name, bytes}
+let own = null;  // the file of requests {name, bytes}
+let engines = null;  // the file of profiles {name, bytes}
+let builtIn = [];  // names of takt's own profiles
 let shown = null;  // the last result: {args, files, serial, json, bytes, csv, runs, ms}
 
 // ---- numbers and texts --------------------------------------------------------------------------------------------
@@ -85,6 +87,7 @@ function commandOf({cache = cacheOf(settings.cache), keep = settings.keep} = {})
   if (!name) return null;
   const args = ['replay', '--workload', name];
   if (settings.workload === 'own' && settings.columns) args.push('--columns', settings.columns);
+  if (engines) args.push('--profiles', engines.name), files[engines.name] = engines.bytes;
   if (settings.profile !== kDefaults.profile) args.push('--profile', settings.profile);
   args.push('--policy', settings.a, '--policy', settings.b);
   args.push('--estimates', sigma() > 0 ? `noise:${sigma()}` : 'oracle');
@@ -149,10 +152,11 @@ function fillLists(policies, profiles) {
     const [, name, text] = /^  ([a-z_]+) +(.*)$/.exec(line) ?? [];
     if (name) policyText[name] = text;
   }
-  const fill = (list, names) => $(list).replaceChildren(...names.map(name => element('option', {value: name}, name)));
   for (const list of ['a', 'b']) fill(list, Object.keys(policyText));
-  fill('profile', [...profiles.matchAll(/^  (\S+\/\S+)/gm)].map(([, id]) => id));
+  fillProfiles(profiles);
 }
+const fill = (list, names) => $(list).replaceChildren(...names.map(name => element('option', {value: name}, name)));
+const fillProfiles = text => fill('profile', [...text.matchAll(/^  (\S+\/\S+)/gm)].map(([, id]) => id));
 
 // ---- a run --------------------------------------------------------------------------------------------------------
 
@@ -505,6 +509,25 @@ function meansOf(samples, from, to) {
   return means;
 }
 
+// The scheduler's reasons (WaitsFor in docs/reference/fields.md).
+const kWaitsFor = {
+  nothing: 'the end of a step', its_turn: 'the next plan', sequences: 'a free place among the running requests',
+  kv: 'KV memory', budget: 'tokens in a step, which other requests used up', adapter: 'a free place for its adapter',
+  move: 'a move of its KV', declined: 'the policy, which kept it out', prefix: 'a prefix that a running request computed',
+  gate: "the gate, which protects the KV of other agents' turns", ceiling: "its class's or tenant's share",
+};
+
+// Returns [reason, share of the time] of the steps between two times, longest first; without shares below 1 %.
+function causesOf(steps, from, to) {
+  const times = {};
+  for (const [begin, end, reason] of steps) {
+    const inside = Math.min(end, to) - Math.max(begin, from);
+    if (inside > 0) times[reason] = (times[reason] ?? 0) + inside;
+  }
+  return Object.entries(times).map(([reason, time]) => [reason, time / (to - from)]).filter(([, share]) => share >= 0.01)
+    .sort((a, b) => b[1] - a[1]);
+}
+
 // Returns the facts about a request's wait in a run, as a list.
 function reasons(request, r, picked, slices) {
   const run = shown.runs[r], list = element('ul'), add = (...text) => list.append(element('li', {}, ...text));
@@ -538,10 +561,11 @@ function reasons(request, r, picked, slices) {
       add(`Meanwhile ${number(mean.waiting)} requests waited, and ${number(mean.running)} ran, of at most ${seats}. ` +
         `They used ${number(Math.min(1, kv) * 100)} % of the KV cache${gate === 'none' ? '' : '; turns that had ended kept KV in the rest'}. ` +
         `A step had ${number(mean.tokens)} of at most ${grouped(engine.token_budget)} tokens.`);
-      const cause = mean.running > 0.97 * seats ? 'a free place among the running requests' : kv > 0.9 ? 'KV memory' :
-        mean.tokens > 0.8 * engine.token_budget ? 'room in a step: the prefill of other prompts filled the steps' :
-        gate !== 'none' ? `the gate ${gate}, which protects the KV of other agents' turns` : 'requests that the policy ranks first';
-      add(element('strong', {}, `So it waited mostly for ${cause}.`));
+    }
+    const causes = picked ? causesOf(picked.steps, arrival, start) : [];
+    if (causes.length) {
+      const named = causes.map(([reason, share]) => `${kWaitsFor[reason] ?? reason} ${Math.round(100 * share)} %`);
+      add(element('strong', {}, `What the first of the queue waited for, in the scheduler's words, as shares of this wait: ${named.join(', ')}.`));
     }
     held.sort((u, v) => v[0] - u[0]);
     if (held.length) {
@@ -633,9 +657,43 @@ async function compare(file) {
     `Different from byte ${grouped(at)} on: ${new TextDecoder().decode(mine.slice(at, at + 40))}`;
 }
 
+// Returns the name of a file of the user that no other file of the command has.
+function nameOf(file, other) {
+  const name = file.name.replace(/[^\w.-]/g, '_');
+  const taken = ['takt.json', 'requests.csv', 'schedule.json', 'report.html', 'agents.jsonl', other && other.name];
+  return taken.includes(name) ? `my_${name}` : name;
+}
+
+// Takes a dropped file: profiles, or requests.
 async function take(file) {
-  own = {name: file.name.replace(/[^\w.-]/g, '_'), bytes: new Uint8Array(await file.arrayBuffer())};
+  let profiles = false;
+  if (file.size < 4e6) {
+    try {
+      profiles = Array.isArray(JSON.parse(await file.text()).profiles);
+    } catch {}
+  }
+  return profiles ? takeProfiles(file) : takeRequests(file);
+}
+
+async function takeRequests(file) {
+  own = {name: nameOf(file, engines), bytes: new Uint8Array(await file.arrayBuffer())};
   settings.workload = 'own';
+  cliff.key = '';
+  change();
+}
+
+async function takeProfiles(file) {
+  const taken = {name: nameOf(file, own), bytes: new Uint8Array(await file.arrayBuffer())};
+  const machine = new Machine(main.program);
+  const result = await machine.run(['profiles', '--profiles', taken.name], {[taken.name]: taken.bytes});
+  machine.worker.terminate();
+  $('profiles-fault').textContent = result.code === 0 ? '' : result.err;
+  if (result.code !== 0) return;
+  engines = taken;
+  fillProfiles(result.out);
+  const all = [...$('profile').options].map(option => option.value), fresh = all.filter(id => !builtIn.includes(id));
+  // A link may name one of them.
+  if (!fresh.includes(settings.profile)) settings.profile = fresh[0] ?? (all.includes(settings.profile) ? settings.profile : kDefaults.profile);
   cliff.key = '';
   change();
 }
@@ -673,7 +731,10 @@ function listen() {
     settings.workload = $('workload').value, settings.count = kCounts[settings.workload][1], settings.request = '';
     change();
   });
-  $('file').addEventListener('change', () => { if ($('file').files[0]) take($('file').files[0]); });
+  for (const [key, taker] of [['file', takeRequests], ['profiles', takeProfiles]]) {
+    $(key).addEventListener('click', () => { $(key).value = ''; });  // the same file may have changed
+    $(key).addEventListener('change', () => { if ($(key).files[0]) taker($(key).files[0]); });
+  }
   for (const radio of document.querySelectorAll('[name=metric]')) {
     radio.addEventListener('change', () => { settings.metric = radio.value, writeHash(), showCdf(), showDots(); });
   }
@@ -725,6 +786,7 @@ async function begin() {
   await start();
   const [policies, profiles] = [await side.run(['policies'], {}), await side.run(['profiles'], {})];
   fillLists(policies.out, profiles.out);
+  builtIn = [...$('profile').options].map(option => option.value);
   listen();
   showSettings(), showCommand();
   scheduleCliff();

@@ -5,28 +5,32 @@ let compiled;
 const schedule = {key: 0, text: ''};  // of the last result that was traced
 
 // Returns the request's slices [phase, from, to] for each run of a schedule (docs/reference/cli_files.md). Also returns
-// samples [time, value] of the counters and of the tokens of each step. Times are in seconds.
+// samples [time, value] of the counters and of the tokens of each step. Its steps are [from, to, reason] on the
+// request's instance; the reason is why the first waiting request was not in the step. Times are in seconds.
 function pick(text, request) {
   const runs = [];
   const own = `"tid":${request + 1},"ts"`;
   for (let at = 0, end; (end = text.indexOf('\n', at)) >= 0; at = end + 1) {
     if (text.startsWith('{"ph":"M","name":"process_name"', at) && text.slice(at, end).includes(': instance 0"')) {
-      runs.push({slices: [], samples: {waiting: [], running: [], kv: [], tokens: []}});
+      runs.push({slices: [], steps: [], own: 0, samples: {waiting: [], running: [], kv: [], tokens: []}});
     }
     const run = runs.at(-1);
     if (text.startsWith('{"ph":"X","name":"step"', at)) {
-      const [, ts, prefill, decode] = /"ts":([\d.]+).*"prefill_tokens":(\d+),"decode_tokens":(\d+)/.exec(text.slice(at, end));
-      run.samples.tokens.push([ts / 1e6, Number(prefill) + Number(decode)]);
+      const {pid, ts, dur, args} = JSON.parse(text.slice(at, end).replace(/,$/, ''));
+      run.samples.tokens.push([ts / 1e6, args.prefill_tokens + args.decode_tokens]);
+      run.steps.push([ts / 1e6, (ts + dur) / 1e6, args.queue_waits_for, pid]);
     } else if (text.startsWith('{"ph":"X"', at)) {
       const line = text.slice(at, end);
       if (!line.includes(own)) continue;
-      const {name, ts, dur} = JSON.parse(line.replace(/,$/, ''));
+      const {name, pid, ts, dur} = JSON.parse(line.replace(/,$/, ''));
+      if (name === 'queued') run.own = pid;
       run.slices.push([name, ts / 1e6, (ts + dur) / 1e6]);
     } else if (text.startsWith('{"ph":"C"', at)) {
       const {name, ts, args} = JSON.parse(text.slice(at, end).replace(/,$/, ''));
       run.samples[name === 'KV blocks' ? 'kv' : name]?.push([ts / 1e6, args.value]);
     }
   }
+  for (const run of runs) run.steps = run.steps.filter(step => step[3] === run.own);
   return runs;
 }
 

@@ -122,6 +122,8 @@ class BasicScheduler {
   Explanation Explain(RequestId id) const { return loop_.Explain(id); }
   // Counts the requests that wait for each reason of Explain. O(living requests).
   WaitingCounts WaitingByReason() const { return loop_.WaitingByReason(); }
+  // Returns the reason of Explain for the first waiting request; kNothing if none waits. O(1).
+  WaitsFor HeadWaitsFor() const { return loop_.HeadWaitsFor(); }
   // Returns the output tokens per sequence of a living request so far; 0 if the request is unknown. O(1).
   Tokens GeneratedBy(RequestId id) const { return loop_.GeneratedBy(id); }
   // Explains what a branch holds in the prefix cache and which blocks would be evicted first, for diagnosis.

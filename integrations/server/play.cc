@@ -134,10 +134,10 @@ absl::Status RunPolicy(const ServedModel& model, const Arguments& arguments, con
     run.trace = std::make_unique<takt::tool::ScheduleTrace>(comparison.workload,
                                                             static_cast<std::size_t>(common.perfetto_limit));
   }
-  options.on_step = [&](const StepReport& report, std::int64_t waiting, takt::Duration between) {
+  options.on_step = [&](const StepReport& report, std::int64_t waiting, takt::WaitsFor head, takt::Duration between) {
     steps.Add(report);
     if (files.steps) files.steps->Write(StepLine(report, between));
-    if (run.trace) run.trace->OnStep({0, report.begin, report.end, waiting, report.plan, report.rows});
+    if (run.trace) run.trace->OnStep({0, report.begin, report.end, waiting, head, report.plan, report.rows});
   };
 
   if (files.tokens) options.on_tokens = [&](const CallTokens& call) { files.tokens->Write(TokensLine(call)); };

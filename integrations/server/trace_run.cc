@@ -305,7 +305,10 @@ void TraceRun::OnStep(const StepReport& report) {
   kv_used_.Set(report.end, engine_->scheduler().kv().used.value);
   if (series_.due(report.end)) Sample();
   const takt::Duration between = report.begin - std::exchange(busy_since_, report.end);
-  if (options_.on_step) options_.on_step(report, engine_->scheduler().waiting(), between);
+  if (options_.on_step) {
+    const takt::Scheduler& scheduler = engine_->scheduler();
+    options_.on_step(report, scheduler.waiting(), scheduler.HeadWaitsFor(), between);
+  }
 }
 
 void TraceRun::Sample() {

@@ -35,7 +35,8 @@ struct TraceOptions {
   bool processor_time = false;
 
   // `between`: from the end of the last step, or of a later wait, to the begin of this one.
-  std::function<void(const StepReport&, std::int64_t waiting, takt::Duration between)> on_step = {};
+  std::function<void(const StepReport&, std::int64_t waiting, takt::WaitsFor head, takt::Duration between)> on_step =
+      {};
   std::function<void(const CallTokens&)> on_tokens = {};  // of each completed call
   std::function<bool(double)> progress = {};  // called with the share of ended requests; false stops the run
 };

@@ -154,6 +154,7 @@ class EngineScheduler {
   std::int64_t alive() const { return inside().alive(); }
   std::int64_t waiting() const { return inside().waiting(); }
   std::int64_t running() const { return inside().running(); }
+  WaitsFor HeadWaitsFor() const { return inside().HeadWaitsFor(); }
   Explanation Explain(RequestId id) const { return inside().Explain(id); }
 
  private:

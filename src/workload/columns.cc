@@ -98,10 +98,11 @@ absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
   return map;
 }
 
-// Parses a time. Times since 1970 are exact to the nanosecond, because a long double has 19 digits.
+// Parses a time. Times since 1970 are exact to the nanosecond: a double has too few digits for them, so whole units and
+// the fraction are converted apart. Times with an exponent are as exact as a double.
 absl::StatusOr<TimePoint> ParseTime(std::string_view text, std::int64_t unit, std::string_view key) {
   if (unit == 0) return ParseTimestamp(text);
-  long double value = 0;
+  double value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (text.empty()) return absl::InvalidArgumentError("is empty");
@@ -110,13 +111,18 @@ absl::StatusOr<TimePoint> ParseTime(std::string_view text, std::int64_t unit, st
         Quoted(text) + " is invalid; expected a number" +
         (ParseTimestamp(text).ok() ? fmt::format(" (for dates and times, write {}=COLUMN:time)", key) : ""));
   }
-  value *= static_cast<long double>(unit);
-  if (!(value >= 0) || value > 9e18L) {
+  if (!(value >= 0) || value * static_cast<double>(unit) > 9e18) {
     return absl::InvalidArgumentError(
         Quoted(text) + " is invalid; expected a time from 0 to 285 years" +
         (value > 0 && unit > 1'000'000 ? fmt::format(" (for milliseconds, write {}=COLUMN:ms)", key) : ""));
   }
-  return TimePoint(Duration(std::llround(value)));
+  std::int64_t whole = 0;
+  if (text.find_first_of("eE") == std::string_view::npos) {
+    const char* point = std::from_chars(text.data(), end, whole).ptr;
+    value = 0;
+    if (point != end) std::from_chars(point, end, value);
+  }
+  return TimePoint(Duration(whole * unit + std::llround(value * static_cast<double>(unit))));
 }
 
 class ColumnsParser : public LineParser {

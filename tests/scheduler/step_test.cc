@@ -393,7 +393,20 @@ TEST_CASE("at most the allowed adapters run at once; others pass") {
     host.Arrive(r);
   }
   CHECK(host.Step({1, 3}) == "1:8 3:8 4:8");
+  CHECK(host.scheduler.HeadWaitsFor() == WaitsFor::kAdapter);
   CHECK(host.Step() == "4:1 2:8");
+  CHECK(host.scheduler.HeadWaitsFor() == WaitsFor::kNothing);
+}
+
+TEST_CASE("the head's reason is its own, also if a later request stopped the plan") {
+  Host host({.max_running = 2, .kv_blocks = {100}}, {.adapters = 1});
+  for (std::uint64_t id : {1u, 2u, 3u, 4u}) {
+    Request r = Prompt(id, 8);
+    r.adapter = {id == 2 ? 20u : 10u};
+    host.Arrive(r);
+  }
+  CHECK(host.Step() == "1:8 3:8");
+  CHECK(host.scheduler.HeadWaitsFor() == WaitsFor::kAdapter);  // request 4 waits for a place
 }
 
 TEST_CASE("a prompt that is not chunkable waits for a large step") {

@@ -146,6 +146,7 @@ TEST_CASE("waiting requests are counted by the reason that Explain gives") {
   }
   CHECK(host.scheduler.WaitingByReason() == expected);
   CHECK(expected[WaitsFor::kSequences] == 1);
+  CHECK(host.scheduler.HeadWaitsFor() == WaitsFor::kSequences);
   CHECK(expected[WaitsFor::kItsTurn] == 2);
   CHECK(expected[WaitsFor::kUnblock] == 1);
 }

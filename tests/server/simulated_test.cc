@@ -153,6 +153,7 @@ TEST_CASE("a hundred requests in flight take the simulator's times") {
   const Ended ended = site.End();
   INFO(ended.err);
   CHECK(ended.exit_code == 0);
+  CHECK(json::parse(takt::ReadWhole(dir / "seen.json"))["runs"][0]["metrics"]["kv_peak"].is_null());
   std::vector<json> served = Lines(dir / "requests");
   REQUIRE(served.size() == 100);
   std::ranges::sort(served, {}, [](const json& r) { return r["arrival_s"].get<double>(); });

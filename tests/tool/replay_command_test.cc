@@ -589,6 +589,7 @@ TEST_CASE("the trace has every event of a request's life once") {
   std::map<std::pair<int, int>, std::vector<Slice>> tracks;
   std::map<std::pair<int, int>, std::string> names;
   std::map<int, std::string> processes;
+  std::set<std::string> reasons;
   for (const Json& event : trace["traceEvents"]) {
     const std::string kind = event["ph"];
     REQUIRE(std::set<std::string>{"X", "M", "C"}.count(kind) == 1);
@@ -596,6 +597,7 @@ TEST_CASE("the trace has every event of a request's life once") {
     if (kind == "M" && event["name"] == "process_name") processes[process] = event["args"]["name"];
     if (kind == "M" && event["name"] == "thread_name") names[{process, event["tid"]}] = event["args"]["name"];
     if (kind != "X") continue;
+    if (event["name"] == "step") reasons.insert(event["args"]["queue_waits_for"]);
     const double start = event["ts"], duration = event["dur"];
     tracks[{process, event["tid"]}].push_back({start, start + duration, event["name"]});
   }
@@ -621,6 +623,42 @@ TEST_CASE("the trace has every event of a request's life once") {
   }
   CHECK(requests == 2 * 60);
   for (const char* phase : {"queued", "prefill", "decode", "preempted"}) CHECK(phases.count(phase) == 1);
+  for (const char* reason : {"nothing", "kv"}) CHECK(reasons.count(reason) == 1);
+}
+
+TEST_CASE("with instances for prefill and decoding, a trace has each request's slices on both") {
+  const TempDir dir;
+  const Args args = {"replay",
+                     "-q",
+                     "--workload",
+                     "gen:poisson,requests=60,rate=40,prompt=1500,output=20",
+                     "--policy",
+                     "fcfs",
+                     "--prefill-instances",
+                     "1",
+                     "--decode-instances",
+                     "1",
+                     "--option",
+                     "overlap=1",
+                     "--perfetto",
+                     dir / "trace"};
+  REQUIRE(RunTool(args).exit_code == 0);
+  const Json trace = Json::parse(ReadWhole(dir / "trace"), nullptr, false);
+  std::map<std::string, std::set<int>> requests[3];
+  std::set<std::string> reasons[3];
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const int process = event["pid"];
+    REQUIRE((process == 1 || process == 2));
+    if (event["name"] == "step") reasons[process].insert(event["args"]["queue_waits_for"]);
+    else requests[process][event["name"]].insert(event["tid"].get<int>());
+  }
+  CHECK(requests[1]["prefill"].size() == 60);
+  CHECK(requests[2]["decode"].size() == 60);
+  CHECK(requests[1]["queued"].size() > 1);
+  CHECK(requests[2]["queued"].empty());
+  CHECK(reasons[1].count("budget") == 1);  // although a plan is made ahead of its step
+  CHECK(reasons[2].count("budget") == 0);
 }
 
 // Long enough for the bar to be seen, and to be interrupted.
@@ -653,6 +691,7 @@ TEST_CASE("a terminal shows a bar, and Ctrl-C prints the results so far") {
 TEST_CASE("a terminal shows the state of a long run") {
   Tool tool(LongReplay({}), Tool::Where::kTerminal);
   tool.WaitFor("\r\nsjf ");
+  tool.WaitFor("\r\x1b[2A[");
   tool.Interrupt();
   const Ended ended = tool.Wait();
   CHECK(ended.exit_code == 130);

@@ -807,6 +807,9 @@ TEST_CASE("column times have every unit, also since 1970, and dates") {
   CHECK(second("ms", "1700000000123", "1700000000125.5") == 2'500'000);
   CHECK(second("us", "7", "9") == 2'000);
   CHECK(second("ns", "1700000000000000001", "1700000000000000004") == 3);
+  CHECK(second("s", "1700000000.000000001", "1700000000.123456789") == 123'456'788);
+  CHECK(second("s", ".5", "2.") == 1'500'000'000);
+  CHECK(second("s", "-0", "2.5e-1") == 250'000'000);
   CHECK(second("time", "2024-05-12T00:00:01Z", "2024-05-12 00:00:02.5") == 1'500'000'000);
   const std::string text = "a:ms,p,o\n1,1,1\n3,1,1\n";  // a colon in the name itself
   CHECK(Parsed(text, Columns("arrival=a:ms:s,prompt=p,output=o")).workflows[1].arrival ==

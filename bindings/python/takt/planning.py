@@ -1,4 +1,5 @@
-"""Plans of a cascade, and the alpha of `workload_balance`. The `takt` tool computes both in a process of its own."""
+"""Recommended engines, plans of a cascade, and the alpha of `workload_balance`. The `takt` tool computes them in a
+process of its own."""
 
 from __future__ import annotations
 
@@ -13,11 +14,14 @@ from typing import Any
 
 from . import workloads
 from ._library import check, lib, moment, real
-from ._tool import run
+from ._tool import Progress, progress_of, run
 from .cascades import CascadeStage
 from .errors import RequestError
+from .replays import Workload, arguments_of, path_of, policies_of, several
 
-__all__ = ["AlphaDecision", "AlphaTuner", "CascadePlan", "plan_cascade", "search_alpha", "tail_test"]
+__all__ = [
+    "AlphaDecision", "AlphaTuner", "CascadePlan", "Recommendation", "plan_cascade", "recommend", "search_alpha", "tail_test",
+]  # fmt: skip
 
 
 def tail_test(before: Sequence[float], now: Sequence[float], tail: float = 0.75) -> float:
@@ -43,6 +47,97 @@ def _run(arguments: Sequence[str], files: Mapping[str, str]) -> dict[str, Any]:
             told += [option, str(path)]
         result: dict[str, Any] = json.loads(run([*told, "--quiet", "--json", "-"]))
         return result
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The fewest GPUs that serve a workload within targets (docs/howto/recommend.md). ``best`` is the chosen candidate,
+    with ``gpus``, ``replicas``, ``profile``, ``policy``, ``token_budget``, ``prefix_cache`` and ``figures``. Its
+    ``replay`` has the arguments of the tool that repeat its run, without ``--workload`` if the workload was no file.
+    ``ranked``: all candidates that ran, the best first. ``json``: all that the tool reports."""
+
+    best: dict[str, Any]
+    ranked: list[dict[str, Any]]
+    json: dict[str, Any] = field(repr=False)
+
+
+def recommend(
+    workload: Workload = "bundled",
+    *,
+    slo: str | Mapping[str, Any],
+    gpus: int,
+    profile: str | Iterable[str] = (),
+    policy: str | Iterable[str] = (),
+    tp: int | Iterable[int] = (),
+    pp: int | Iterable[int] = (),
+    token_budgets: int | Iterable[int] = (),
+    caches: str | int | Iterable[str | int] = (),
+    exhaustive: bool = False,
+    estimates: str | None = None,
+    profiles: str | Path | None = None,
+    placement: str | None = None,
+    max_seqs: int | None = None,
+    retention: str | None = None,
+    gate: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    rate_scale: float | None = None,
+    closed_loop: int | None = None,
+    session_rate: float | None = None,
+    horizon_s: float | None = None,
+    warm_up: float | None = None,
+    think_cap_s: float | None = None,
+    slo_ttft_s: float | None = None,
+    slo_tpot_s: float | None = None,
+    format: str | None = None,
+    columns: str | Mapping[str, str] | None = None,
+    limit: int | None = None,
+    draw: int | None = None,
+    skip_bad_lines: bool = False,
+    seed: int | None = None,
+    threads: int | None = None,
+    progress: bool | Progress | None = None,
+) -> Recommendation:
+    """Finds the fewest GPUs, at most ``gpus``, that serve a workload within targets, by ``takt recommend``.
+
+    ``slo``: targets such as ``{"ttft_p95": 2, "tpot_p99": 0.05}``, times in seconds. ``profile``: engines without
+    ``/tpN``. ``tp``, ``pp``, ``token_budgets``, ``caches`` and ``policy`` are the grid. ``caches``: "off", "on", or
+    tokens per engine in host memory. The other arguments are those of `takt.replay`. `ToolError` if no configuration
+    serves; its text has the nearest miss.
+    """
+    if isinstance(slo, Mapping):
+        for name, value in slo.items():
+            if not str(name).isidentifier() or "," in str(value):
+                raise RequestError("slo", slo, "must have names such as ttft_p95, with one limit each")
+        slo = ",".join(f"{name}={value}" for name, value in slo.items())
+    elif not isinstance(slo, str):
+        raise RequestError("slo", slo, "must be a dict or a text, such as {'ttft_p95': 2}")
+    arguments = ["recommend", "--slo", slo, *policies_of(policy)]
+    for each in several(profile):
+        arguments += ["--profile", str(each)]
+    for name, listed in (("--tp", tp), ("--pp", pp), ("--token-budgets", token_budgets), ("--caches", caches)):
+        if text := ",".join(str(each) for each in several(listed)):
+            arguments += [name, text]
+    arguments += arguments_of(
+        {
+            "--gpus": gpus, "--exhaustive": exhaustive, "--estimates": estimates, "--profiles": profiles,
+            "--placement": placement, "--max-seqs": max_seqs, "--retention": retention, "--gate": gate,
+            "--rate-scale": rate_scale, "--closed-loop": closed_loop, "--session-rate": session_rate,
+            "--horizon": horizon_s, "--warm-up": warm_up, "--think-cap": think_cap_s, "--slo-ttft": slo_ttft_s,
+            "--slo-tpot": slo_tpot_s, "--format": format, "--limit": limit, "--draw": draw, "--seed": seed,
+            "--skip-bad-lines": skip_bad_lines, "--threads": threads,
+        },
+        columns, options,
+    )  # fmt: skip
+    shown = progress_of(progress)
+    with tempfile.TemporaryDirectory(prefix="takt-") as folder:
+        out, path = Path(folder, "found.json"), path_of(workload, Path(folder))
+        arguments += ["--workload", path, "--json", str(out)]
+        run(arguments + ([] if shown else ["--quiet"]), shown)
+        found = json.loads(out.read_text())
+    if not isinstance(workload, (str, Path)):  # its file is gone
+        for each in [found["best"], *found["ranked"]]:
+            each["replay"] = [text for text in each["replay"] if text not in ("--workload", path)]
+    return Recommendation(found["best"], found["ranked"], found)
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def _number(text: str) -> Any:
         return text
 
 
-def _several(value: Any) -> list[Any]:
+def several(value: Any) -> list[Any]:
     return [value] if isinstance(value, (str, int, float)) else list(value)
 
 
@@ -146,40 +146,24 @@ def replay(
     """
     if prefix_cache and not isinstance(prefix_cache, bool):
         raise RequestError("prefix_cache", prefix_cache, "must be True or False")
-    policies = [policy] if callable(policy) else _several(policy)
-    for each in policies:
-        if not isinstance(each, str):
-            raise RequestError("policy", each, "must be the name of a C++ policy; replay supports no Python functions")
     with tempfile.TemporaryDirectory(prefix="takt-") as folder:
-        arguments = ["replay", "--workload", _path_of(workload, Path(folder)), "--no-wall"]
-        for each in policies:
-            arguments += ["--policy", str(each)]
-        for each in _several(estimates):
+        arguments = ["replay", "--workload", path_of(workload, Path(folder)), "--no-wall", *policies_of(policy)]
+        for each in several(estimates):
             arguments += ["--estimates", str(each)]
-        told: dict[str, Any] = {
-            "--profile": profile, "--profiles": profiles, "--instances": instances, "--placement": placement,
-            "--token-budget": token_budget, "--max-seqs": max_seqs, "--kv-tokens": kv_tokens, "--retention": retention,
-            "--gate": gate, "--rate-scale": rate_scale, "--load": load, "--closed-loop": closed_loop,
-            "--session-rate": session_rate, "--horizon": horizon_s, "--warm-up": warm_up, "--think-cap": think_cap_s,
-            "--slo-ttft": slo_ttft_s, "--slo-tpot": slo_tpot_s, "--by": by, "--format": format, "--limit": limit,
-            "--draw": draw, "--seed": seed, "--threads": threads, "--html": html,
-        }  # fmt: skip
-        for name, value in told.items():
-            if value is not None:
-                arguments += [name, str(value)]
+        arguments += arguments_of(
+            {
+                "--profile": profile, "--profiles": profiles, "--instances": instances, "--placement": placement,
+                "--token-budget": token_budget, "--max-seqs": max_seqs, "--kv-tokens": kv_tokens, "--retention": retention,
+                "--gate": gate, "--rate-scale": rate_scale, "--load": load, "--closed-loop": closed_loop,
+                "--session-rate": session_rate, "--horizon": horizon_s, "--warm-up": warm_up, "--think-cap": think_cap_s,
+                "--slo-ttft": slo_ttft_s, "--slo-tpot": slo_tpot_s, "--by": by, "--format": format, "--limit": limit,
+                "--draw": draw, "--seed": seed, "--threads": threads, "--html": html, "--prefix-cache": prefix_cache,
+                "--regret": regret, "--skip-bad-lines": skip_bad_lines,
+            },
+            columns, options,
+        )  # fmt: skip
         if sweep is not None:
-            arguments += ["--sweep", ",".join(str(each) for each in _several(sweep))]
-        if columns is not None:
-            arguments += ["--columns", workloads.columns_text(columns)]
-        for name, value in (options or {}).items():
-            arguments += ["--option", f"{name}={value}"]
-        for name, wanted in (
-            ("--prefix-cache", prefix_cache),
-            ("--regret", regret),
-            ("--skip-bad-lines", skip_bad_lines),
-        ):
-            if wanted:
-                arguments.append(name)
+            arguments += ["--sweep", ",".join(str(each) for each in several(sweep))]
         report_path, rows_path = Path(folder, "report.json"), Path(folder, "requests.csv")
         arguments += ["--json", str(report_path)]
         if requests:
@@ -207,7 +191,32 @@ def replay(
         return report
 
 
-def _path_of(workload: Workload, folder: Path) -> str:
+def policies_of(policy: Any) -> list[str]:
+    """Returns the arguments for one or several policies."""
+    arguments = []
+    for each in [policy] if callable(policy) else several(policy):
+        if not isinstance(each, str):
+            raise RequestError("policy", each, "must be the name of a C++ policy; the simulator runs no Python functions")
+        arguments += ["--policy", each]
+    return arguments
+
+
+def arguments_of(
+    told: Mapping[str, Any], columns: str | Mapping[str, str] | None, options: Mapping[str, Any] | None
+) -> list[str]:
+    """Returns arguments of the tool. A value of True makes a flag; None and False are left out."""
+    arguments = []
+    for name, value in told.items():
+        if value is not None and value is not False:
+            arguments += [name] if value is True else [name, str(value)]
+    if columns is not None:
+        arguments += ["--columns", workloads.columns_text(columns)]
+    for name, value in (options or {}).items():
+        arguments += ["--option", f"{name}={value}"]
+    return arguments
+
+
+def path_of(workload: Workload, folder: Path) -> str:
     if isinstance(workload, (str, Path)):
         return str(workload)
     path = folder / "workload.jsonl"

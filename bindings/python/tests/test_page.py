@@ -11,7 +11,7 @@ import takt
 from takt import _tool
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-PAGES = {"start/python.md": 11, "howto/python_engine.md": 24, "howto/workflow_identity.md": 5, "howto/sweep.md": 11}  # least number of examples
+PAGES = {"start/python.md": 11, "howto/python_engine.md": 24, "howto/workflow_identity.md": 5, "howto/sweep.md": 11, "howto/recommend.md": 3}  # least number of examples
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import takt
-from takt import workloads
+from takt import planning, workloads
 
 try:
     from takt._tool import tool
@@ -205,3 +205,21 @@ def _children(process: int) -> list[str]:
 def test_the_tool_is_a_module_and_an_entry_point() -> None:
     told = subprocess.run([sys.executable, "-m", "takt", "--version"], capture_output=True, text=True, check=True)
     assert told.stdout.splitlines()[0] == f"takt {takt.__version__}"
+
+
+def test_recommend_finds_the_fewest_engines() -> None:
+    found = planning.recommend(slo={"ttft_p95": 3, "tpot_p99": "50ms"}, gpus=4, tp=1, policy="stjf", rate_scale=4)
+    assert (found.best["gpus"], found.best["policy"], found.best["serves"]) == (2, "stjf", True)
+    again = takt.replay(policy="stjf", profile=found.best["profile"], instances=2, token_budget=2048, rate_scale=4)
+    assert again[0]["ttft_s.p95"] == pytest.approx(found.best["figures"]["ttft_p95"])
+    assert found.json["candidates"] >= len(found.ranked) > 1
+    with pytest.raises(takt.ToolError, match="nearest misses"):
+        planning.recommend(slo="ttft_p95=1ms", gpus=1, policy=["fcfs"], caches="off")
+    mine = [{"arrival_s": 0.1 * i, "calls": [{"prompt": 90, "output": 20}]} for i in range(9)]
+    found = planning.recommend(mine, slo={"ttft_p95": 3}, gpus=1, policy="fcfs", caches="off", options={"overlap": 1})
+    assert found.best["replay"][:2] == ["replay", "--option"] and found.json["workload"]["requests"] == 9
+    for wrong in ({"ttft_p95=1,e2e_mean": 5}, {"ttft_p95": "3,tpot_p99=1ms"}, None, ["ttft_p95=1"]):
+        with pytest.raises(takt.RequestError, match="^slo is "):
+            planning.recommend(slo=wrong, gpus=1)  # type: ignore[arg-type]
+    with pytest.raises(takt.RequestError, match="^policy is "):
+        planning.recommend(slo="ttft_p95=1", gpus=1, policy=[len])  # type: ignore[list-item]

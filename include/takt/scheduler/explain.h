@@ -45,6 +45,11 @@ inline WaitsFor WaitReason(const Parts& p, const Record& record, bool first) {
   return WaitsFor::kNothing;
 }
 
+// Returns the reason why the first waiting request waits; kNothing if none waits.
+inline WaitsFor HeadWaitsFor(const Parts& p) {
+  return p.state.queue.empty() ? WaitsFor::kNothing : WaitReason(p, p.state.table[p.state.queue.Top()], true);
+}
+
 // Returns the state of a request and why it waits. O(waiting).
 inline Explanation Explain(const Parts& p, RequestId id) {
   Explanation e;

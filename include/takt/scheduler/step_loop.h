@@ -82,6 +82,7 @@ class StepLoop {
   bool draining() const;
   const SchedulerOptions& options() const;
   WaitingCounts WaitingByReason() const;
+  WaitsFor HeadWaitsFor() const;
   const char* Inconsistency() const;
 
  private:

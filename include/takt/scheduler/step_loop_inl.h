@@ -284,6 +284,9 @@ TAKT_INLINE const SchedulerOptions& StepLoop::options() const { return parts_->s
 TAKT_INLINE WaitingCounts StepLoop::WaitingByReason() const {
   return ended() ? WaitingCounts{} : internal::WaitingByReason(*parts_);
 }
+TAKT_INLINE WaitsFor StepLoop::HeadWaitsFor() const {
+  return ended() ? WaitsFor::kNothing : internal::HeadWaitsFor(*parts_);
+}
 TAKT_INLINE const char* StepLoop::Inconsistency() const { return ended() ? nullptr : internal::Inconsistency(*parts_); }
 
 }  // namespace takt::internal

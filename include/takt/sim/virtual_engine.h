@@ -59,6 +59,7 @@ struct VirtualStep {
   std::uint16_t instance = 0;
   TimePoint start{}, end{};
   std::int64_t waiting = 0;  // number of requests that the plan leaves waiting
+  WaitsFor head = WaitsFor::kNothing;  // why the first of them waits; not set by_exception
   const StepPlan& plan;
   std::span<const RowResult> rows;
 };
@@ -116,7 +117,8 @@ class VirtualEngine {
 
   // The running step.
   VirtualStep step() const {
-    return {options_.instance, step_start_, step_end_, scheduler_.waiting(), *planned_[0], rows_};
+    const Planned& plan = planned_[0];
+    return {options_.instance, step_start_, step_end_, plan.waiting, plan.head, *plan.plan, rows_};
   }
   std::int64_t steps() const { return steps_; }
   std::int64_t request_steps() const { return request_steps_; }
@@ -177,7 +179,12 @@ class VirtualEngine {
   VirtualEngineOptions options_;
   VirtualRequests* requests_;
 
-  std::array<const StepPlan*, 3> planned_ = {};  // plans in flight; [0] runs if busy_
+  struct Planned {
+    const StepPlan* plan = nullptr;
+    std::int64_t waiting = 0;  // number of requests that the plan leaves waiting
+    WaitsFor head = WaitsFor::kNothing;  // why the first of them waits
+  };
+  std::array<Planned, 3> planned_ = {};  // plans in flight; [0] runs if busy_
   int plans_ = 0;
   std::uint64_t newest_step_ = 0;
   bool busy_ = false;
@@ -237,7 +244,8 @@ bool VirtualEngine<Scheduler>::PlanOne(TimePoint now) {
   idle_ = plan.idle;
   wake_at_ = plan.wake_at;
   if (plan.run.empty()) return false;
-  planned_[static_cast<std::size_t>(plans_++)] = &plan;
+  planned_[static_cast<std::size_t>(plans_++)] = {
+      &plan, scheduler_.waiting(), options_.by_exception ? WaitsFor::kNothing : scheduler_.HeadWaitsFor()};
   newest_step_ = plan.id.value;
   return true;
 }
@@ -274,7 +282,7 @@ std::size_t VirtualEngine<Scheduler>::CountSteady(std::span<const PlanEntry> run
 // steady.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::Begin(TimePoint now) {
-  const StepPlan& plan = *planned_[0];
+  const StepPlan& plan = *planned_[0].plan;
   const std::span<const PlanEntry> run = plan.run;
   StepLoad load;
   std::int64_t others = 0;
@@ -466,7 +474,7 @@ void VirtualEngine<Scheduler>::Resolve(TimePoint now) {
   TAKT_ASSERT(busy_ && now == step_end_);
   finished_.clear();
   tool_calls_.clear();
-  scheduler_.Commit({planned_[0]->id, rows_, options_.by_exception}, now);
+  scheduler_.Commit({planned_[0].plan->id, rows_, options_.by_exception}, now);
   for (const std::uint32_t index : stops_) {
     const VirtualRequest& request = requests_->state[index];
     Unseat(VirtualRequests::IdOf(index));

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -454,6 +455,7 @@ int RunObserve(const ObserveArguments& arguments) {
   result.metrics = Summarize(result.requests, result.workflows, {},
                              {FromSeconds(arguments.slo_ttft), FromSeconds(arguments.slo_tpot)});
   Keep(comparison, std::move(result), true, run);
+  run.metrics.kv_mean = run.metrics.kv_peak = std::numeric_limits<double>::quiet_NaN();  // a client cannot see it
   comparison.wall_s = run.wall_s = std::chrono::duration<double>(Clock::now() - begin).count();
   written.Update(WriteReports(comparison, arguments, *reports));
   Note(fmt::format("takt observe: the latest request was sent {:.1f} ms late", observation.latest() * 1e3));

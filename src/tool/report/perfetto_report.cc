@@ -103,14 +103,15 @@ void WritePerfetto(const Comparison& comparison, OutputFile& out) {
     }
     for (const ScheduleTrace::Step& step : run.trace->steps()) {
       trace.Slice(first_process + step.instance, kStepTrack, "step", step.start, step.end,
-                  fmt::format(R"({{"requests":{},"prefill_tokens":{},"decode_tokens":{}}})", step.rows,
-                              step.prefill_tokens, step.decode_tokens));
+                  fmt::format(R"({{"requests":{},"prefill_tokens":{},"decode_tokens":{},"queue_waits_for":"{}"}})",
+                              step.rows, step.prefill_tokens, step.decode_tokens,
+                              NamesOf(WaitsFor{})[static_cast<std::size_t>(step.head)]));
     }
-    std::set<std::uint32_t> named;
+    std::set<std::pair<std::uint16_t, std::uint32_t>> named;
     for (const ScheduleTrace::Slice& slice : run.trace->slices()) {
-      const std::size_t process = first_process + run.trace->instances()[slice.request];
+      const std::size_t process = first_process + slice.instance;
       const std::uint32_t track = TrackOf(slice.request);
-      if (named.insert(slice.request).second) {
+      if (named.insert({slice.instance, slice.request}).second) {
         trace.NameTrack(process, track, TrackName(workload, slice.request, workflow_of[slice.request]));
       }
       trace.Slice(process, track, kPhaseNames[static_cast<std::size_t>(slice.phase)], slice.start, slice.end,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "takt/base/time.h"
+#include "takt/model/step.h"
 #include "takt/sim/metrics.h"
 #include "takt/sim/virtual_engine.h"
 #include "takt/workload/workload.h"
@@ -35,32 +36,33 @@ class ScheduleTrace {
     Phase phase = Phase::kQueued;
     TimePoint start{}, end{};
     std::int64_t tokens = 0;
+    std::uint16_t instance = 0;  // 0 for a request that never ran
   };
   struct Step {
     std::uint16_t instance = 0;
     TimePoint start{}, end{};
     std::int32_t rows = 0, prefill_tokens = 0, decode_tokens = 0;
+    WaitsFor head = WaitsFor::kNothing;  // why the first waiting request did not run
   };
 
   const std::vector<Slice>& slices() const { return slices_; }
   const std::vector<Step>& steps() const { return steps_; }
-  // Returns the instance of each request; 0 for a request that never ran.
-  const std::vector<std::uint16_t>& instances() const { return instances_; }
 
  private:
   struct Open {
     Slice slice;
+    std::int64_t output = 0;  // its tokens so far
+    std::uint16_t first_instance = 0;
     bool ran = false;
     bool preempted = false;  // since its last step
   };
 
-  void Extend(std::uint32_t request, Phase phase, TimePoint start, TimePoint end, std::int64_t tokens);
+  void Extend(const Slice& next);
 
   const Workload* workload_;
   std::vector<Open> open_;
   std::vector<Slice> slices_;
   std::vector<Step> steps_;
-  std::vector<std::uint16_t> instances_;
   TimePoint last_seen_{};  // end of the last step that ran a recorded request
   std::size_t finished_ = 0;
 };

@@ -50,8 +50,9 @@ std::string WorkloadLine(const Comparison& comparison) {
 std::string EngineLine(const Comparison& comparison) {
   const ReplaySetup& setup = comparison.setup;
   const auto engine = [&](const Profile& profile) {
-    return fmt::format("{}{}, {} tokens of KV cache", profile.id, profile.derived ? " (derived, not measured)" : "",
-                       Grouped(comparison.KvOf(profile)));
+    const std::int64_t kv = comparison.KvOf(profile);  // 0: unknown
+    return fmt::format("{}{}{}", profile.id, profile.derived ? " (derived, not measured)" : "",
+                       kv > 0 ? fmt::format(", {} tokens of KV cache", Grouped(kv)) : "");
   };
   std::string line = engine(comparison.profile), several;
   comparison.ForEachEngine([&](const Profile& profile, std::int32_t count) {
