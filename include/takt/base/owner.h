@@ -40,7 +40,7 @@ class Owner {
   };
 
  private:
-  const void* thread_ = nullptr;  // an address that is unique to the thread inside
+  [[maybe_unused]] const void* thread_ = nullptr;  // an address that is unique to the thread inside; unused with NDEBUG
 };
 
 }  // namespace takt::internal
