@@ -519,6 +519,11 @@ void World::Plan(const StepLimits& limits) {
     const WaitsFor head = scheduler_->HeadWaitsFor();
     if ((head == WaitsFor::kNothing) != (scheduler_->waiting() == 0))
       shadow_.Violate("the head of the queue lacks a reason");
+    for (RequestId id : shadow_.unreleased()) {
+      const Explanation e = scheduler_->Explain(id);
+      if (e.status == RequestStatus::kWaiting && e.ahead == 0 && e.waits_for != head)
+        shadow_.Violate("HeadWaitsFor differs from the head's own reason");
+    }
   }
   tally_.preempted += plan.preempted.size();
   tally_.finished += plan.released.size();

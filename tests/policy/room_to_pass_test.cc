@@ -419,6 +419,23 @@ TEST_CASE("after a change of policy, the order is that of a fresh start") {
   CHECK(order(changed) == order(fresh));
 }
 
+TEST_CASE("the number of requests ahead is the place in the order of choices") {
+  internal::RankQueue<AnyPolicy> queue{Policy()};
+  std::vector<RequestState> states(60);
+  const auto state_of = [&](Slot slot) -> const RequestState& { return states[slot]; };
+  for (Slot slot = 0; slot < 60; ++slot) {  // large and small in turn
+    states[slot].request = Call(slot + 1, slot, slot % 2 == 0 ? 40'000 : 500);
+    states[slot].slot = slot, states[slot].enqueued = states[slot].request.arrival;
+    queue.Push(slot, states[slot], At(slot));
+  }
+  queue.BeginPlan(At(60), state_of);
+  std::vector<Slot> order;
+  queue.TopK(60, [&](Slot slot) { order.push_back(slot); });
+  REQUIRE(order.size() == 60);
+  CHECK_FALSE(std::ranges::is_sorted(order));  // some pass
+  for (std::size_t i = 0; i < order.size(); ++i) CHECK(queue.Ahead(order[i]) == static_cast<std::int64_t>(i));
+}
+
 TEST_CASE("the quantile of found work may be the least") {
   FoundWork found;
   for (int i = 0; i < 100; ++i) found.Add(1'000'000);

@@ -101,8 +101,8 @@ class LengthTable {
   };
 
   static std::size_t Octave(std::int64_t tokens) {
-    return std::min<std::size_t>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(tokens, 0))),
-                                 kOctaves - 1);
+    const auto whole = static_cast<std::uint64_t>(std::max<std::int64_t>(tokens, 0));
+    return std::min(static_cast<std::size_t>(std::bit_width(whole)), std::size_t{kOctaves} - 1);
   }
 
   LengthTableOptions options_;

@@ -296,9 +296,17 @@ class RankQueue {
   internal::FullKey PeekKey(const RequestState& r, TimePoint now) const {
     return {Finite(PolicyKey(r, now)), TieOf(r), r.request.id};
   }
-  // Returns how many requests come before a waiting one. O(slots).
+  // Returns how many requests come before a waiting one. O(slots); O(k log k) for k requests before it, if the policy
+  // chooses.
   std::int64_t Ahead(Slot slot) const {
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.promoted().Ahead(slot);
+    if constexpr (ChoosingPolicy<P>) {
+      if (hooks_.chooses) {
+        std::int64_t before = 0;
+        ForEachInOrder([&](Slot other) { return other != slot && ++before > 0; });
+        return before;
+      }
+    }
     const auto promoted = static_cast<std::int64_t>(aging_.promoted().size());
     return promoted + (grouped() ? groups_.Ahead(slot) : heap_.Ahead(slot));
   }
