@@ -7,7 +7,8 @@ function(takt_inside out)
   while(todo)
     list(POP_FRONT todo item)
     string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" item "${item}")
-    if(item IN_LIST seen)
+    # Conditions, such as absl's of librt and of Windows, name no library that glibc or musl lacks.
+    if(item IN_LIST seen OR item MATCHES "^\\$<\\$<BOOL:")
       continue()
     endif()
     list(APPEND seen "${item}")
@@ -49,10 +50,12 @@ function(takt_absl_inside out)
   takt_inside(archives absl::status absl::statusor)
   get_target_property(imported absl::status IMPORTED)
   if(imported)
+    get_target_property(includes absl::status INTERFACE_INCLUDE_DIRECTORIES)
     try_compile(TAKT_ABSL_INSIDE
       SOURCE_FROM_CONTENT absl_inside.cc
         "#include \"absl/status/status.h\"\nabsl::Status F() { return absl::DataLossError(\"\"); }\n"
-      COMPILE_DEFINITIONS -fPIC LINK_OPTIONS -shared LINK_LIBRARIES -Wl,--start-group ${archives} -Wl,--end-group
+      CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${includes}" -DCMAKE_EXE_LINKER_FLAGS= COMPILE_DEFINITIONS -fPIC
+      LINK_OPTIONS -shared LINK_LIBRARIES -Wl,--start-group ${archives} -Wl,--end-group
       CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
   endif()
   if(NOT imported OR TAKT_ABSL_INSIDE)

@@ -28,7 +28,7 @@ takt_absl_inside(absl_inside)
 takt_inside(zlib_inside ZLIB::ZLIB)
 target_link_libraries(takt_c PRIVATE $<BUILD_INTERFACE:takt_flags>
   $<TARGET_FILE:takt_learning> $<TARGET_FILE:takt_rivals> $<TARGET_FILE:takt> -Wl,--start-group ${absl_inside} ${zlib_inside} -Wl,--end-group)
-target_link_options(takt_c PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined
+target_link_options(takt_c PRIVATE -Wl,--no-undefined
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/c/exports.map)
 if(TAKT_SANITIZE)  # their runtime is the program's
   target_link_options(takt_c PRIVATE -Wl,-z,undefs)
