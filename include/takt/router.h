@@ -162,7 +162,8 @@ class BasicRouter {
 
   // Returns the state of a request and the scores of all instances for the request at this moment. A request that
   // is not in this router is explained as given. Writes one candidate per instance that is up, by ascending id, as far
-  // as `candidates` has elements. Places no request. O(instances + waiting).
+  // as `candidates` has elements. Places no request. O(instances + w) for w waiting requests, or
+  // O(instances + w log w) if the policy chooses.
   RouteExplanation Explain(const Request& request, TimePoint now, std::span<Candidate> candidates = {}) {
     RouteExplanation why;
     if (!r_.MayEnter()) return why;

@@ -1,5 +1,6 @@
 // takt-serve and takt observe as their users run them: the server's times are the simulator's, and faults lose nothing.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -350,8 +351,9 @@ TEST_CASE("an invalid URL is named") {
 TEST_CASE("an observation of a server that dies ends") {
   const TempDir dir;
   Site site;
+  std::atomic<bool> ended = false;
   std::thread killer([&] {
-    while (tiny::Metric(site.port, "takt_arrived_total") < 40) {
+    while (!ended && tiny::Metric(site.port, "takt_arrived_total") < 40) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     REQUIRE(kill(site.tool->pid(), SIGKILL) == 0);
@@ -359,6 +361,7 @@ TEST_CASE("an observation of a server that dies ends") {
   const Ended partial =
       Observe(site.port, {"--workload", "gen:poisson,requests=400,rate=100,prompt=constant:20,output=constant:40",
                           "--trace", dir / "seen", "--requests", dir / "lines"});
+  ended = true;
   killer.join();
   INFO(partial.err);
   CHECK(partial.exit_code == 1);

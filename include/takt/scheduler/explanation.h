@@ -13,7 +13,7 @@
 
 namespace takt {
 
-// State of a request for diagnosis, computed on demand in O(waiting).
+// State of a request for diagnosis, computed on demand. O(w) for w waiting requests, O(w log w) if the policy chooses.
 struct Explanation {
   RequestStatus status = RequestStatus::kUnknown;
   WaitsFor waits_for = WaitsFor::kNothing;
